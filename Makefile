@@ -1,0 +1,44 @@
+# Everything a newcomer, a developer and CI type. `make help` lists it.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow setup check format dashboard clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(STAMP) ## train ten simulated clients with 2-bit updates and print what each round cost
+	$(BIN)/fedcomp simulate --name demo
+
+test: $(STAMP) ## run the tests
+	$(BIN)/pytest -m "not slow and not gpu"
+
+test-slow: $(STAMP) ## run the long tests too
+	$(BIN)/pytest
+
+setup: $(STAMP) ## create .venv with pinned dependencies
+
+check: $(STAMP) ## lint, formatting and strict types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP) ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+dashboard: $(STAMP) ## the dashboard (not yet: `fedcomp runs` and `fedcomp show` list and show runs)
+	@echo "The dashboard is not there yet. Meanwhile: $(BIN)/fedcomp runs, $(BIN)/fedcomp show latest"
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(f"fedcomp needs Python 3.11 or newer, {sys.executable} is {sys.version.split()[0]}; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,1 @@
+"""What runs at a client: local training and the encoding of its update."""

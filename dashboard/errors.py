@@ -1,0 +1,28 @@
+"""What can go wrong when a run is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fedcomp.errors import FedcompError
+
+_NAMED = 10
+
+
+class RunNotFound(FedcompError, LookupError):
+    """No run fits the reference; the message names it."""
+
+    def __init__(self, reference: str) -> None:
+        super().__init__(f"no run {reference!r}: give a run's id, the start of an id, a run's name, or 'latest'")
+        self.reference = reference
+
+
+class AmbiguousRun(FedcompError, LookupError):
+    """Several run ids begin with the reference; `candidates` holds them, newest first, and the message names them."""
+
+    def __init__(self, reference: str, candidates: Sequence[str]) -> None:
+        more = f" and {len(candidates) - _NAMED} more" if len(candidates) > _NAMED else ""
+        named = ", ".join(candidates[:_NAMED])
+        super().__init__(f"{reference!r} fits {len(candidates)} runs: {named}{more}; give more of the id")
+        self.reference = reference
+        self.candidates = tuple(candidates)

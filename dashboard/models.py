@@ -1,0 +1,107 @@
+"""The tables of the runs database: a run, its rounds, and what each client sent in a round."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON, BigInteger, ForeignKey, ForeignKeyConstraint, Index, MetaData, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from dashboard.column_types import ExactFloat, UtcDateTime
+
+# Named constraints: a later migration can only alter what has a name.
+_NAMES = {
+    "pk": "pk_%(table_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """Base class of every table; says how Python types map to columns."""
+
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        str: Text(),
+        int: BigInteger(),
+        float: ExactFloat(),
+        datetime: UtcDateTime(),
+        dict[str, Any]: JSON(),
+    }
+
+
+class Run(Base):
+    """One training run."""
+
+    __tablename__ = "runs"
+    __table_args__ = (Index(None, "name", "created_at"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    task: Mapped[str]
+    data_label: Mapped[str]
+    compressor: Mapped[str]
+    strategy: Mapped[str]
+    # Text: seeds use all of 64 bits, and SQL integers are signed.
+    seed: Mapped[str]
+    num_rounds: Mapped[int]
+    dim: Mapped[int]
+    config: Mapped[dict[str, Any]]
+    environment: Mapped[dict[str, Any]]
+    flower_run_id: Mapped[str | None] = mapped_column(index=True)
+    status: Mapped[str]
+    error: Mapped[str | None]
+    checkpoint_path: Mapped[str | None]
+    created_at: Mapped[datetime] = mapped_column(index=True)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class Round(Base):
+    """One round of a run; deleted with it. The primary key makes (run, round) unique."""
+
+    __tablename__ = "rounds"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    round_index: Mapped[int] = mapped_column(primary_key=True)
+    accuracy: Mapped[float | None]
+    loss: Mapped[float | None]
+    train_loss: Mapped[float | None]
+    clients: Mapped[int]
+    rejected: Mapped[int]
+    uplink_payload_bytes: Mapped[int]
+    uplink_envelope_bytes: Mapped[int]
+    downlink_payload_bytes: Mapped[int]
+    downlink_envelope_bytes: Mapped[int]
+    bits_per_coordinate: Mapped[float]
+    seconds: Mapped[float]
+    status: Mapped[str]
+    finished_at: Mapped[datetime]
+
+
+class ClientRound(Base):
+    """What one client did in one round; deleted with the round. The primary key makes (run, round, client) unique."""
+
+    __tablename__ = "client_rounds"
+    __table_args__ = (
+        ForeignKeyConstraint(["run_id", "round_index"], ["rounds.run_id", "rounds.round_index"], ondelete="CASCADE"),
+    )
+
+    run_id: Mapped[str] = mapped_column(primary_key=True)
+    round_index: Mapped[int] = mapped_column(primary_key=True)
+    client: Mapped[str] = mapped_column(primary_key=True)
+    client_id: Mapped[str]
+    node_id: Mapped[str]
+    num_examples: Mapped[int]
+    payload_bytes: Mapped[int]
+    envelope_bytes: Mapped[int]
+    bits_per_coordinate: Mapped[float]
+    train_seconds: Mapped[float]
+    encode_seconds: Mapped[float]
+    decode_seconds: Mapped[float]
+    train_loss: Mapped[float | None]
+    vnmse: Mapped[float | None]
+    device: Mapped[str]
+    reject_reason: Mapped[str | None]

@@ -1,0 +1,175 @@
+"""The run store: every run, its rounds and its clients, in one database that many processes share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from secrets import token_bytes
+from types import TracebackType
+from typing import Self, get_args
+
+from sqlalchemy import delete, insert
+from sqlalchemy.orm import Session
+
+from dashboard import queries
+from dashboard.db import READ_ONLY, UnknownRevision, create_engine_for, upgrade
+from dashboard.errors import AmbiguousRun, RunNotFound
+from dashboard.models import ClientRound, Round, Run
+from dashboard.run_ids import ENTROPY_BYTES, new_run_id
+from dashboard.schemas import ClientResult, FinalStatus, RoundDetail, RoundResult, RunDetail, RunStart, RunSummary
+from fedcomp.errors import ConfigError
+
+__all__ = [
+    "AmbiguousRun",
+    "ClientResult",
+    "FinalStatus",
+    "RoundDetail",
+    "RoundResult",
+    "RunDetail",
+    "RunNotFound",
+    "RunStart",
+    "RunStore",
+    "RunSummary",
+    "UnknownRevision",
+    "new_run_id",
+]
+
+
+class RunStore:
+    """Writes and reads runs; safe to use from several threads and, on the same database, several processes.
+
+    Each method is one transaction: a reader sees a round with all its clients or not at all, and never waits for a
+    writer. Writers wait for each other, up to 30 s on SQLite; past that SQLAlchemy's ``OperationalError`` is raised.
+
+    Parameters
+    ----------
+    url
+        Database URL, such as :func:`fedcomp.home.database_url` gives. The database is created and migrated as needed.
+
+    Raises
+    ------
+    UnknownRevision
+        A newer fedcomp wrote the database.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._engine = create_engine_for(url)
+        self._reader = self._engine.execution_options(**{READ_ONLY: True})
+        try:
+            upgrade(self._engine)
+        except BaseException:
+            self.close()
+            raise
+
+    def create_run(self, start: RunStart) -> str:
+        """Add a run with status ``queued`` and return its new id."""
+        with Session(self._engine) as session, session.begin():
+            run_id = new_run_id(start.created_at, token_bytes(ENTROPY_BYTES))
+            while session.get(Run, run_id) is not None:
+                run_id = new_run_id(start.created_at, token_bytes(ENTROPY_BYTES))
+            values = start.model_dump() | {"seed": str(start.seed)}
+            session.add(Run(id=run_id, status="queued", **values))
+        return run_id
+
+    def start_run(self, run_id: str, *, flower_run_id: str | None = None) -> None:
+        """Set a run to ``running``; one that ran before goes on and keeps its first start time and its rounds.
+
+        A `flower_run_id` replaces the run's own. Raises ``RunNotFound``.
+        """
+        with self._writing(run_id) as (_, run):
+            run.status = "running"
+            run.started_at = run.started_at or datetime.now(UTC)
+            run.finished_at = None
+            run.error = None
+            run.flower_run_id = run.flower_run_id if flower_run_id is None else flower_run_id
+
+    def record_round(self, run_id: str, result: RoundResult, clients: Sequence[ClientResult]) -> None:
+        """Store one round and its clients; a round of that index that is already there is replaced whole.
+
+        Raises
+        ------
+        RunNotFound
+            There is no such run.
+        ConfigError
+            Two clients have the same name; nothing is stored.
+        """
+        twice = sorted(name for name, count in Counter(client.client for client in clients).items() if count > 1)
+        if twice:
+            raise ConfigError(f"client names {twice} appear more than once in round {result.round_index}")
+        key = {"run_id": run_id, "round_index": result.round_index}
+        with self._writing(run_id) as (session, _):
+            session.execute(delete(Round).where(Round.run_id == run_id, Round.round_index == result.round_index))
+            session.execute(insert(Round), [key | result.model_dump()])
+            if clients:
+                session.execute(insert(ClientRound), [key | client.model_dump() for client in clients])
+
+    def finish_run(self, run_id: str, status: FinalStatus, error: str | None = None) -> None:
+        """Set a run's final status, its error and its finish time. Raises ``RunNotFound`` or ``ConfigError``."""
+        if status not in get_args(FinalStatus):
+            raise ConfigError(f"status={status!r}: a run can finish as {', '.join(get_args(FinalStatus))}")
+        with self._writing(run_id) as (_, run):
+            run.status = status
+            run.error = error
+            run.finished_at = datetime.now(UTC)
+
+    def set_checkpoint(self, run_id: str, path: str) -> None:
+        """Note where a run's latest checkpoint lies. Raises ``RunNotFound``."""
+        with self._writing(run_id) as (_, run):
+            run.checkpoint_path = path
+
+    def find_run(self, reference: str) -> RunDetail:
+        """Return the run that `reference` means: 'latest', an id, a name (newest wins), or the start of one id.
+
+        Raises ``RunNotFound``, or ``AmbiguousRun``, which names the candidates.
+        """
+        with Session(self._reader) as session:
+            return queries.detail(session, queries.resolve(session, reference))
+
+    def find_by_flower_run(self, flower_run_id: str) -> RunDetail | None:
+        """Return the newest run with that Flower run id, or None."""
+        query = queries.newest_first().where(Run.flower_run_id == flower_run_id).limit(1)
+        with Session(self._reader) as session:
+            run = session.scalars(query).first()
+            return None if run is None else queries.detail(session, run)
+
+    def list_runs(self, limit: int = 50) -> list[RunSummary]:
+        """Return the newest runs, the newest first; two queries, whatever their number."""
+        with Session(self._reader) as session:
+            return queries.summaries(session, session.scalars(queries.newest_first().limit(limit)).all())
+
+    def summary(self, run_id: str) -> RunSummary:
+        """Return one run's totals; cheap enough to poll. Raises ``RunNotFound``."""
+        with Session(self._reader) as session:
+            return queries.summaries(session, [_existing(session, run_id)])[0]
+
+    def rounds_after(self, run_id: str, after: int = -1) -> list[RoundDetail]:
+        """Return a run's rounds with an index above `after`, in order; for polling. Raises ``RunNotFound``."""
+        with Session(self._reader) as session:
+            return queries.rounds_after(session, _existing(session, run_id).id, after)
+
+    def close(self) -> None:
+        """Close every connection; may be called twice."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _writing(self, run_id: str) -> Iterator[tuple[Session, Run]]:
+        with Session(self._engine) as session, session.begin():
+            # Databases without a lock for all writers lock the run's row, so that a round is replaced by one writer.
+            yield session, _existing(session, run_id, lock=True)
+
+
+def _existing(session: Session, run_id: str, *, lock: bool = False) -> Run:
+    run = session.get(Run, run_id, with_for_update=lock)
+    if run is None:
+        raise RunNotFound(run_id)
+    return run

@@ -1,0 +1,25 @@
+"""The folder that `flwr run` is pointed at: a copy of just the app's packages and its pyproject.toml."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+PACKAGES = ("fedcomp", "server_app", "client_app", "dashboard")
+
+
+def stage_app(target: Path) -> Path:
+    """Copy the installed app into ``target / "fedcomp"`` and return that folder.
+
+    Works from a checkout and from an installed wheel alike; nothing else of either gets into the app bundle.
+    """
+    root = Path(__file__).resolve().parent.parent
+    app = target / "fedcomp"
+    app.mkdir(parents=True)
+    for package in PACKAGES:
+        shutil.copytree(root / package, app / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+    packaged = root / "fedcomp" / "app_pyproject.toml"
+    settings = packaged if packaged.exists() else root / "pyproject.toml"
+    text = settings.read_text(encoding="utf-8")
+    (app / "pyproject.toml").write_text(text, encoding="utf-8")
+    return app

@@ -1,0 +1,1 @@
+"""Maps from small integers to bytes and back, without loss."""

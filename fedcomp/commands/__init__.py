@@ -1,0 +1,1 @@
+"""The ``fedcomp`` command, one file a subcommand."""

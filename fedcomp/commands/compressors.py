@@ -1,0 +1,30 @@
+"""``fedcomp compressors``: what there is to choose from."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from fedcomp.commands.tables import number, print_table
+from fedcomp.compressors.catalogue import SCHEMES
+
+EXAMPLES = ("identity", "eden:bits=1", "eden:bits=2", "eden:bits=3", "eden:bits=4", "eden:bits=8")
+
+
+def compressors() -> None:
+    """List the compressors with their rate and expected error on a vector of a million coordinates."""
+    from fedcomp.compressors.registry import compressor  # loads torch, which the other commands can do without
+
+    summaries = {scheme.name: scheme.summary for scheme in SCHEMES}
+    table = Table()
+    for column in ("spec", "bits", "unbiased", "expected vNMSE", "sends"):
+        table.add_column(column)
+    for spec in EXAMPLES:
+        codec = compressor(spec)
+        table.add_row(
+            spec,
+            number(codec.nominal_bits, "g"),
+            "yes" if codec.is_unbiased else "no",
+            number(codec.expected_vnmse(10**6), ".3g"),
+            summaries[codec.spec.name],
+        )
+    print_table(table)

@@ -1,0 +1,43 @@
+"""The ``fedcomp`` command."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from fedcomp.commands import compressors, runs, show, simulate
+from fedcomp.errors import FedcompError
+
+app = typer.Typer(
+    name="fedcomp",
+    help="Federated learning over slow links: compressed mean estimation on Flower.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("simulate")(simulate.simulate)
+app.command("runs")(runs.runs)
+app.command("show")(show.show)
+app.command("compressors")(compressors.compressors)
+
+
+@app.callback(invoke_without_command=True)
+def fedcomp(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    """Federated learning over slow links: compressed mean estimation on Flower."""
+    if show_version:
+        typer.echo(f"fedcomp {version('fedcomp')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; errors that fedcomp raises on purpose are one line, not a traceback."""
+    try:
+        app()
+    except FedcompError as error:
+        typer.echo(f"fedcomp: {type(error).__name__}: {error}", err=True)
+        sys.exit(1)

@@ -1,0 +1,145 @@
+"""``fedcomp simulate``: a whole federation on this machine, safely."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from dashboard.schemas import RunDetail
+from dashboard.store import RunStore
+from fedcomp.commands.progress import RunProgress
+from fedcomp.commands.tables import print_table, rounds_table
+from fedcomp.config import Value
+from fedcomp.errors import ConfigError
+from fedcomp.home import database_url, home
+from fedcomp.run_config import RunConfig
+from fedcomp.simulation import SimulationFailed, share_resources
+from fedcomp.simulation import simulate as run_simulation
+
+FLOAT32_BITS = 32.0
+
+
+def simulate(
+    clients: Annotated[int, typer.Option(min=1, help="Number of simulated clients.")] = 10,
+    compressor: Annotated[str | None, typer.Option(help="Compressor of the uplink, such as eden:bits=2.")] = None,
+    rounds: Annotated[int | None, typer.Option(min=1, help="Number of rounds.")] = None,
+    task: Annotated[str | None, typer.Option(help="What is trained, such as emnist.")] = None,
+    name: Annotated[str | None, typer.Option(help="A name to find the run by.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Fixes data, initial model, cohorts and rotations.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file with settings of the run.")] = None,
+    run_config: Annotated[
+        list[str] | None, typer.Option("--run-config", "-c", help="key=value in TOML; may be given several times.")
+    ] = None,
+) -> None:
+    """Simulate a federation on this machine and print what each round brought.
+
+    Flower gets its own SuperLink, ports and FLWR_HOME, which end with the command; nothing is installed or reported.
+    Settings are taken from --config, then --run-config, then the options; docs/configuration.md lists them all.
+    """
+    options = {
+        "compressor": compressor,
+        "num-server-rounds": rounds,
+        "task": task,
+        "name": name,
+        "seed": seed,
+        "log-level": log_level,
+    }
+    settings = {**_from_file(config), **_from_pairs(run_config or [])}
+    settings |= {key: value for key, value in options.items() if value is not None}
+    RunConfig.from_mapping(settings)  # wrong settings are told at once, not after Flower has started
+    resources = share_resources(clients, cpu_count=os.cpu_count() or 1, gpu_count=_gpu_count())
+
+    console = Console()
+    console.print(f"records in {home()}")
+    with RunStore(database_url()) as store, RunProgress(store, console) as progress, _sigterm_as_interrupt():
+        started: list[str] = []
+        try:
+            flower_run_id = run_simulation(
+                settings, resources, log_dir=home() / "logs", on_start=started.append, on_poll=progress.poll
+            )
+        except (KeyboardInterrupt, SimulationFailed) as error:
+            run = store.find_by_flower_run(started[0]) if started else None
+            _close_run(store, run, error)
+            if isinstance(error, KeyboardInterrupt):
+                typer.echo("interrupted; the SuperLink is stopped and the run marked as cancelled", err=True)
+                raise typer.Exit(130) from error
+            cause = f"{run.error}\n" if run is not None and run.error else ""
+            raise SimulationFailed(cause + str(error)) from error
+        run = store.find_by_flower_run(flower_run_id)
+    if run is None:
+        raise SimulationFailed(f"Flower completed run {flower_run_id}, but {database_url()} has no record of it")
+    print_table(rounds_table(run))
+    print_verdict(run)
+
+
+def print_verdict(run: RunDetail) -> None:
+    """Print the last lines: what data, how well, how much smaller, where to look next."""
+    typer.echo(f"data: {run.data_label}")
+    if run.last_accuracy is not None:
+        typer.echo(f"accuracy on held-out data after {run.rounds_done} rounds: {run.last_accuracy:.4f}")
+    sent = run.total_uplink_payload_bytes
+    if run.mean_bits_per_coordinate:
+        factor = FLOAT32_BITS / run.mean_bits_per_coordinate
+        typer.echo(
+            f"uplink {sent / 1e6:.2f} MB instead of {sent * factor / 1e6:.2f} MB: {factor:.1f}x smaller than float32; "
+            f"see `fedcomp show {run.id}`, compare with `fedcomp simulate --compressor identity`"
+        )
+
+
+def _close_run(store: RunStore, run: RunDetail | None, error: BaseException) -> None:
+    """Close the run's record: a server app that was killed could not do so itself."""
+    if run is not None and run.status in ("queued", "running"):
+        if isinstance(error, KeyboardInterrupt):
+            store.finish_run(run.id, "cancelled", "interrupted")
+        else:
+            store.finish_run(run.id, "failed", str(error).splitlines()[0])
+
+
+def _from_file(path: Path | None) -> Mapping[str, Value]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"--config {path}: {error}; give a TOML file of key = value lines") from error
+
+
+def _from_pairs(pairs: list[str]) -> Mapping[str, Value]:
+    settings: dict[str, Value] = {}
+    for pair in pairs:
+        try:
+            settings |= tomllib.loads(pair)
+        except tomllib.TOMLDecodeError as error:
+            raise ConfigError(f"--run-config {pair!r}: {error}; write key=value in TOML, strings in quotes") from error
+    return settings
+
+
+def _gpu_count() -> int:
+    """Ask for GPUs in a process of its own: loading torch here would cost memory for the whole run."""
+    code = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,1 @@
+"""The compressors: each maps a vector to payload bytes and back."""

@@ -1,0 +1,1 @@
+"""Maps from real coordinates to small integers and back."""

@@ -1,0 +1,136 @@
+"""One simulated federation from start to end: resources, private SuperLink, progress, verdict."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fedcomp.app_bundle import stage_app
+from fedcomp.config import Value
+from fedcomp.errors import FedcompError
+from fedcomp.superlink import PrivateSuperLink, SuperLinkError, tail
+
+POLL_SECONDS = 0.5
+_RUN_ID = re.compile(r"Successfully started run (\d+)")
+
+
+class SimulationFailed(FedcompError):
+    """The simulated run did not complete; the message holds the cause and where the log is."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What each simulated client gets.
+
+    Attributes
+    ----------
+    clients
+        Number of simulated clients.
+    cpus
+        Whole CPUs a client.
+    gpus
+        Share of a GPU a client, 0 without one.
+    """
+
+    clients: int
+    cpus: int
+    gpus: float
+
+    def federation(self) -> dict[str, Value]:
+        """Return Flower's `--federation-config`."""
+        config: dict[str, Value] = {"num-supernodes": self.clients, "client-resources-num-cpus": self.cpus}
+        if self.gpus:
+            config["client-resources-num-gpus"] = self.gpus
+        return config
+
+
+def share_resources(clients: int, *, cpu_count: int, gpu_count: int) -> Resources:
+    """Share the machine: one CPU a client, and the GPUs among as many clients as can run at once.
+
+    A share is rounded down to hundredths, so that the clients of one GPU never ask for more than it.
+    """
+    at_once = max(1, min(clients, cpu_count))
+    share = min(1.0, gpu_count / at_once)
+    return Resources(clients, 1, int(share * 100) / 100)
+
+
+def simulate(
+    run_config: Mapping[str, Value],
+    resources: Resources,
+    *,
+    log_dir: Path,
+    on_start: Callable[[str], None],
+    on_poll: Callable[[str], None],
+) -> str:
+    """Run one federation to its end and return Flower's run id.
+
+    Parameters
+    ----------
+    run_config
+        Overrides of the app's settings.
+    resources
+        What each client gets.
+    log_dir
+        Where the run's log is kept, as ``<flower run id>.log``.
+    on_start, on_poll
+        Called with Flower's run id once it is known, then twice a second.
+
+    Raises
+    ------
+    SimulationFailed
+        When the run ended in any way but completed.
+    SuperLinkError
+        When Flower could not be started.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="fedcomp-"))
+    log_path = folder / "run.log"
+    log_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        with PrivateSuperLink(folder) as superlink:
+            app = stage_app(folder / "app")
+            process = superlink.run(app, run_config=run_config, federation=resources.federation(), log_path=log_path)
+            flower_run_id = _submitted(process, log_path)
+            try:
+                on_start(flower_run_id)
+                while process.poll() is None:
+                    on_poll(flower_run_id)
+                    time.sleep(POLL_SECONDS)
+                on_poll(flower_run_id)
+            except BaseException:
+                _stop(superlink, flower_run_id)
+                raise
+            finally:
+                kept = log_dir / f"{flower_run_id}.log"
+                shutil.copyfile(log_path, kept)
+            status = superlink.status(flower_run_id)
+        if status != "finished:completed":
+            raise SimulationFailed(f"Flower says {status!r}; the end of its log {kept}:\n{tail(kept, 25)}")
+        return flower_run_id
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _submitted(process: subprocess.Popen[bytes], log_path: Path) -> str:
+    """Wait for `flwr run` to print the run's id."""
+    while True:
+        ended = process.poll() is not None
+        found = _RUN_ID.search(log_path.read_text(encoding="utf-8", errors="replace"))
+        if found:
+            return found.group(1)
+        if ended:
+            raise SimulationFailed(f"`flwr run` did not submit the run:\n{tail(log_path, 25)}")
+        time.sleep(0.1)
+
+
+def _stop(superlink: PrivateSuperLink, flower_run_id: str) -> None:
+    """Stop the run; the SuperLink is ended right after, so a stop that fails loses nothing."""
+    try:
+        superlink.stop(flower_run_id)
+    except SuperLinkError:
+        return

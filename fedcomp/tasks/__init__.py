@@ -1,0 +1,1 @@
+"""What is trained: data, partition, model, loss and metric of each task."""

@@ -1,0 +1,1 @@
+"""Linear transforms applied before quantization."""

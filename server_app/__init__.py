@@ -1,0 +1,1 @@
+"""What runs at the coordinator: rounds, aggregation, checkpoints and records."""
