@@ -33,7 +33,7 @@ _CHUNK = {"cpu": 2**17, "cuda": 2**24}
 _PARAMS = struct.Struct("<BBBx")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Eden(Compressor):
     """Send per block one float32 scale and ``bits`` bits a rotated coordinate.
 
@@ -135,7 +135,7 @@ class Eden(Compressor):
         inner = (centroid * rotated.double()).sum(dim=1)
         ratio = norm2 / inner if self.scale == "unbiased" else inner / centroid.square().sum(dim=1)
         scale = torch.where(norm2 > 0, ratio, 0.0)
-        return torch.ldexp(scale, exponents).float(), indices
+        return (scale * _power_of_two(exponents)).float(), indices
 
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
@@ -148,7 +148,10 @@ class Eden(Compressor):
                 f"eden of dim {header.dim}, {bits} bits, block {block} has "
                 f"{scale_bytes + code_bytes + 4 * plan.raw} bytes of body, not {len(body)}; reject the sender"
             )
-        scales = _floats(body[:scale_bytes]).to(device)
+        scales, raw = _floats(body[:scale_bytes]), _floats(body[scale_bytes + code_bytes :])
+        if not bool(torch.isfinite(scales).all() and torch.isfinite(raw).all()):
+            raise NonFinite(f"payload of dim {header.dim} holds a scale or value that is not finite; reject the sender")
+        scales = scales.to(device)
         codes = torch.from_numpy(np.frombuffer(body[scale_bytes : scale_bytes + code_bytes], dtype=np.uint8).copy())
         codes = codes.to(device)
         out = torch.empty(header.dim, dtype=torch.float32, device=device)
@@ -165,10 +168,10 @@ class Eden(Compressor):
             stop = min(group.start + last * group.size, group.stop)
             out[start:stop] = estimate[: stop - start]
             used_scales, used_codes = used_scales + m, used_codes + length
-        out[header.dim - plan.raw :] = _floats(body[scale_bytes + code_bytes :]).to(device)
-        if not bool(torch.isfinite(out).all()):
-            raise NonFinite(f"payload of dim {header.dim} decodes to values that are not finite; reject the sender")
-        return out
+        out[header.dim - plan.raw :] = raw.to(device)
+        # Near float32's limit an estimate may exceed a value that itself is finite.
+        limit = torch.finfo(torch.float32).max
+        return out.clamp_(-limit, limit)
 
 
 def _read_params(header: Header) -> tuple[int, int, int]:
@@ -214,9 +217,13 @@ def _to_unit_range(blocks: Tensor) -> tuple[Tensor, Tensor]:
     """
     exponents = torch.frexp(blocks.abs().amax(dim=1)).exponent
     half = torch.div(exponents, 2, rounding_mode="floor")
-    one = torch.ones_like(blocks[:, 0], dtype=torch.float64)
-    first, second = torch.ldexp(one, -half).float(), torch.ldexp(one, half - exponents).float()
+    first, second = _power_of_two(-half).float(), _power_of_two(half - exponents).float()
     return blocks * first[:, None] * second[:, None], exponents
+
+
+def _power_of_two(exponents: Tensor) -> Tensor:
+    """Return 2^e as float64, exactly; torch.ldexp and torch.pow go through float32 or may be off by a bit."""
+    return ((exponents.to(torch.int64) + 1023) << 52).view(torch.float64)
 
 
 def _floats(data: memoryview) -> Tensor:

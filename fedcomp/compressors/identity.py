@@ -15,7 +15,7 @@ from fedcomp.errors import InvalidParams, NonFinite
 from fedcomp.wire import Header
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Identity(Compressor):
     """Send every coordinate as little-endian float32: 32 bits per coordinate, no error.
 

@@ -18,8 +18,8 @@ CHARACTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 FONTS = {
     "DejaVuSans": 4,
     "DejaVuSans-Oblique": 4,
-    "DejaVuSansMono": 4,
-    "DejaVuSansMono-Oblique": 4,
+    "DejaVuSansMono": 3,
+    "DejaVuSansMono-Oblique": 3,
     "DejaVuSerif": 3,
     "DejaVuSerif-Italic": 3,
     "STIXGeneral": 4,

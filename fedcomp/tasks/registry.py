@@ -50,7 +50,8 @@ def load_task(spec: str) -> Task:
 def _load_dotted(spec: str) -> Task:
     module_name, *rest = spec.split(":", 2)
     class_name = rest.pop(0) if rest and "=" not in rest[0] else None
-    parse_spec(module_name if class_name is None else class_name)  # raises unless it is a name
+    for name in (module_name, class_name if class_name is not None else module_name):
+        parse_spec(name)  # raises unless it is a name
     options = parse_spec(f"{module_name}:{':'.join(rest)}").options if rest else {}
     try:
         module = importlib.import_module(module_name)

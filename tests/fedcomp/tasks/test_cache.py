@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +25,9 @@ class Maker:
 
 def check(found: Labelled) -> None:
     expected = Maker()()
-    for array, other in zip(found, expected, strict=True):
-        assert array.dtype == other.dtype
-        assert np.array_equal(array, other)
+    assert [array.dtype for array in found] == [np.uint8, np.int64]
+    assert np.array_equal(found[0], expected[0])
+    assert np.array_equal(found[1], expected[1])
 
 
 def test_makes_once(tmp_path: Path) -> None:
@@ -34,6 +36,26 @@ def test_makes_once(tmp_path: Path) -> None:
         check(load_or_make(tmp_path / "x", make))
     assert make.calls == 1
     assert [file.name for file in tmp_path.iterdir()] == ["x"]
+
+
+def test_several_processes_at_once(tmp_path: Path) -> None:
+    # Each removes the file now and then, so that others make and replace it while it is read.
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from fedcomp.tasks.cache import load_or_make
+path = Path(sys.argv[1])
+for step in range(60):
+    images, labels = load_or_make(path, lambda: (np.full((2000, 28, 28), 7, np.uint8), np.full(2000, 3)))
+    assert (images == 7).all() and images.shape == (2000, 28, 28) and (labels == 3).all()
+    if step % 3 == 0:
+        path.unlink(missing_ok=True)
+"""
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "x")]
+    processes = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate(timeout=100)[1] for process in processes] == [""] * 3
+    assert {file.name for file in tmp_path.iterdir()} <= {"x"}
 
 
 def test_any_damaged_byte_is_noticed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -11,7 +9,7 @@ import pytest
 import torch
 
 from fedcomp.errors import ConfigError
-from fedcomp.tasks import emnist, glyphs, writers
+from fedcomp.tasks import glyphs, writers
 from fedcomp.tasks.cache import Labelled
 from fedcomp.tasks.emnist import EmnistTask
 
@@ -149,20 +147,6 @@ def test_damaged_cache_file_is_made_again(fedcomp_home: Path, generated: list[st
     assert torch.equal(first.inputs, second.inputs)
 
 
-def test_several_processes_may_make_the_same_examples(fedcomp_home: Path) -> None:
-    code = (
-        "import hashlib\nfrom fedcomp.tasks.emnist import EmnistTask\n"
-        "examples = EmnistTask(examples_per_client=300).client_examples(0, 2, seed=1)\n"
-        "print(hashlib.sha256(examples.inputs.numpy().tobytes() + examples.targets.numpy().tobytes()).hexdigest())"
-    )
-    processes = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    digests = [process.communicate(timeout=60)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0]
-    assert len(set(digests)) == 1
-    assert len(digests[0].strip()) == 64
-    assert len(list((fedcomp_home / "cache" / "glyphs").iterdir())) == 1
-
-
 @pytest.mark.parametrize("examples", [1, 2, 7])
 def test_clients_with_few_examples(examples: int) -> None:
     found = EmnistTask(examples_per_client=examples).client_examples(0, 1, seed=1)
@@ -223,7 +207,7 @@ def test_generation_order_is_shuffled_over_writers(monkeypatch: pytest.MonkeyPat
     def write(writer: str, examples: int, *, seed: int, alpha: float | None) -> Labelled:
         return np.zeros((examples, 28, 28), np.uint8), np.full(examples, int(writer.split("-")[1]), np.int64)
 
-    monkeypatch.setattr(emnist.writers, "write", write)
+    monkeypatch.setattr(writers, "write", write)
     targets = EmnistTask(examples_per_client=600, writers_per_client=6).client_examples(0, 1, seed=1).targets
     assert torch.bincount(targets).tolist() == [100] * 6
     assert len(torch.unique(targets[:60])) == 6

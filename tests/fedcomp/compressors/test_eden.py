@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedcomp
+from fedcomp.errors import ConfigError, InvalidParams, NonFinite
+from fedcomp.metrics import vnmse
+from fedcomp.wire import pack, read_header
+
+# The dim of the EMNIST CNN.
+MODEL_DIM = 1_206_590
+PUBLISHED = {1: 0.571, 2: 0.133, 3: 0.0358, 4: 0.0096}
+
+
+def gaussian(dim: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(dim, generator=torch.Generator().manual_seed(seed))
+
+
+def roundtrip(x: torch.Tensor, spec: str = "eden:bits=2", seed: int = 1) -> torch.Tensor:
+    return fedcomp.decode(fedcomp.compressor(spec).encode(x, seed=seed), seed=seed)
+
+
+@pytest.mark.parametrize("bits", PUBLISHED)
+def test_error_and_rate_are_honest_at_the_size_of_a_model(bits: int) -> None:
+    # One squared error over 1.2 million nearly normal coordinates has a relative deviation of about 0.13 %.
+    x = gaussian(MODEL_DIM)
+    codec = fedcomp.compressor(f"eden:bits={bits}")
+    payload = codec.encode(x, seed=7)
+    assert vnmse(fedcomp.decode(payload, seed=7), x) == pytest.approx(PUBLISHED[bits], rel=0.02)
+    assert codec.expected_vnmse(MODEL_DIM) == pytest.approx(PUBLISHED[bits], rel=0.005)
+    assert fedcomp.bits_per_coordinate(payload) == 8 * len(payload) / MODEL_DIM <= 1.01 * bits
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("dim", [65_536, 100_003, 820_522, MODEL_DIM, 2**20 + 1])
+def test_the_overhead_is_below_one_percent(bits: int, dim: int) -> None:
+    # The length depends on dim alone, so a vector of zeros tells it.
+    payload = fedcomp.compressor(f"eden:bits={bits}").encode(torch.zeros(dim), seed=0)
+    assert fedcomp.bits_per_coordinate(payload) <= 1.01 * bits
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("block", [256, 4096, 65536])
+def test_every_payload_projects_onto_its_input(bits: int, block: int) -> None:
+    for x in (gaussian(70_000), gaussian(70_000).exp(), torch.arange(5000) % 7 - 3.0):
+        x = x.float()
+        estimate = roundtrip(x, f"eden:bits={bits},block={block}").double()
+        assert float(estimate @ x.double() / (x.double() @ x.double())) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3, 63, 64, 65, 255, 256, 257, 1023, 1024, 1025, 4095, 4096, 4097, 100_003])
+@pytest.mark.parametrize("bits", [1, 2, 5, 8])
+def test_any_dim_works(dim: int, bits: int) -> None:
+    x = gaussian(dim)
+    estimate = roundtrip(x, f"eden:bits={bits}")
+    assert estimate.shape == x.shape
+    assert estimate.dtype == torch.float32
+    # Blocks are small here, so the error scatters; 0.75 is far above 0.571 and far below what a wrong scale gives.
+    assert vnmse(estimate, x) <= 0.75 / 2 ** (1.7 * (bits - 1))
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25, 1e-38, 1e-42, 1e37])
+def test_any_magnitude_survives(scale: float) -> None:
+    x = gaussian(5000).clamp(-3, 3) * scale
+    assert vnmse(roundtrip(x, "eden:bits=4"), x) < 0.012
+
+
+def test_magnitudes_at_the_limit_stay_finite() -> None:
+    x = torch.full((5000,), 1.7e38)
+    assert bool(torch.isfinite(roundtrip(x, "eden:bits=1")).all())
+    with pytest.raises(NonFinite, match="at float32's limit; scale it down"):
+        fedcomp.compressor("eden:bits=1").encode(torch.full((5000,), torch.finfo(torch.float32).max), seed=1)
+
+
+def test_zero_decodes_to_zero() -> None:
+    assert torch.equal(roundtrip(torch.zeros(5000)), torch.zeros(5000))
+    mixed = torch.cat([torch.zeros(16384), gaussian(16384)])
+    assert torch.equal(roundtrip(mixed)[:16384], torch.zeros(16384))
+
+
+def test_raw_remainders_are_exact() -> None:
+    x = gaussian(256 + 5)
+    assert torch.equal(roundtrip(x, "eden:bits=1")[256:], x[256:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_float_types_are_taken_as_float32(dtype: torch.dtype) -> None:
+    x = gaussian(700).to(dtype)
+    codec = fedcomp.compressor("eden:bits=2")
+    assert codec.encode(x, seed=1) == codec.encode(x.float(), seed=1)
+
+
+def test_strides_and_numpy_do_not_matter() -> None:
+    x = gaussian(1400)
+    codec = fedcomp.compressor("eden:bits=2")
+    expected = codec.encode(x[::2].clone(), seed=1)
+    assert codec.encode(x[::2], seed=1) == expected
+    assert codec.encode(x.numpy()[::2], seed=1) == expected
+    assert codec.encode(x.numpy()[::-1], seed=1) == codec.encode(x.flip(0), seed=1)
+    assert codec.encode(x[::2].clone().requires_grad_(), seed=1) == expected
+
+
+def test_the_input_is_not_changed() -> None:
+    x = gaussian(5000)
+    before = x.clone()
+    roundtrip(x)
+    assert torch.equal(x, before)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_the_first_bad_coordinate_is_named(bad: float) -> None:
+    x = gaussian(500)
+    x[123] = x[400] = bad
+    with pytest.raises(NonFinite, match=rf"x\[123\] is {bad}"):
+        fedcomp.compressor("eden").encode(x, seed=1)
+
+
+def test_doubles_beyond_float32_are_named() -> None:
+    with pytest.raises(NonFinite, match=r"x\[1\] is 1e\+300, beyond float32's range"):
+        fedcomp.compressor("eden").encode(torch.tensor([0.0, 1e300], dtype=torch.float64), seed=1)
+
+
+@pytest.mark.parametrize("x", [torch.ones(2, 2), torch.tensor(1.0), torch.ones(3, dtype=torch.int64), [1.0, 2.0]])
+def test_what_is_no_vector_is_refused(x: torch.Tensor) -> None:
+    with pytest.raises(ConfigError, match="x is|x has shape"):
+        fedcomp.compressor("eden").encode(x, seed=1)
+
+
+def test_shapes_must_fit() -> None:
+    codec = fedcomp.compressor("eden")
+    assert codec.encode(gaussian(12), seed=1, shapes=[(3, 3), (3,), (0, 5)]) == codec.encode(gaussian(12), seed=1)
+    with pytest.raises(ConfigError, match="shapes hold 9 coordinates, the vector has 12"):
+        codec.encode(gaussian(12), seed=1, shapes=[(3, 3)])
+
+
+def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = gaussian(70_000)
+    codec = fedcomp.compressor("eden:bits=3,block=256")
+    expected, decoded = codec.encode(x, seed=1), roundtrip(x, "eden:bits=3,block=256")
+    monkeypatch.setattr("fedcomp.compressors.eden._CHUNK", {"cpu": 512, "cuda": 512})
+    assert codec.encode(x, seed=1) == expected
+    assert torch.equal(fedcomp.decode(expected, seed=1), decoded)
+
+
+def test_threads_share_nothing() -> None:
+    codec = fedcomp.compressor("eden:bits=2")
+    vectors = [gaussian(3000, seed) for seed in range(16)]
+    expected = [codec.encode(x, seed=index) for index, x in enumerate(vectors)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda item: codec.encode(item[1], seed=item[0]), enumerate(vectors)))
+    assert found == expected
+
+
+def test_mmse_has_the_smaller_error_and_says_it_is_biased() -> None:
+    x = gaussian(100_000)
+    codec = fedcomp.compressor("eden:bits=1,scale=mmse")
+    assert not codec.is_unbiased
+    assert vnmse(roundtrip(x, "eden:bits=1,scale=mmse"), x) == pytest.approx(0.3634, rel=0.02)
+    assert codec.expected_vnmse(100_000) == pytest.approx(0.3634, rel=1e-3)
+
+
+def test_one_round_does_not_claim_to_be_unbiased() -> None:
+    assert fedcomp.compressor("eden:rounds=2").is_unbiased
+    assert not fedcomp.compressor("eden:rounds=1").is_unbiased
+
+
+def test_small_dims_have_no_expected_error() -> None:
+    assert fedcomp.compressor("eden").expected_vnmse(4095) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("bits=0", "bits is 0; allowed: 1, 2, … 8"),
+        ("bits=9", "bits is 9"),
+        ("bits=1.5", "bits is 1.5"),
+        ("bits=true", "bits is True"),
+        ("bits=two", "bits is 'two'"),
+        ("block=255", "block is 255; allowed: powers of two from 256 to 65536"),
+        ("block=128", "block is 128"),
+        ("rounds=0", "rounds is 0; allowed: 1, 2, … 4"),
+        ("scale=none", "scale is 'none'; allowed: unbiased, mmse"),
+        ("bit=2", "unknown option 'bit' .*allowed: bits, block, rounds, scale"),
+    ],
+)
+def test_bad_options_are_named(options: str, named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        fedcomp.compressor(f"eden:{options}")
+
+
+@given(st.integers(1, 8), st.integers(8, 16), st.integers(1, 4), st.sampled_from(["unbiased", "mmse"]))
+def test_the_spec_makes_the_same_compressor(bits: int, log_block: int, rounds: int, scale: str) -> None:
+    codec = fedcomp.compressor("eden", bits=bits, block=2**log_block, rounds=rounds, scale=scale)
+    assert fedcomp.compressor(str(codec.spec)) == codec
+
+
+@pytest.mark.parametrize(
+    ("params", "body", "error"),
+    [
+        (b"\x02\x0e\x02", b"", "4 bytes of parameters"),
+        (b"\x00\x0e\x02\x00", b"", "bits 0"),
+        (b"\x09\x0e\x02\x00", b"", "bits 9"),
+        (b"\x02\x07\x02\x00", b"", r"block 2\^7"),
+        (b"\x02\x3f\x02\x00", b"", r"block 2\^63"),
+        (b"\x02\x0e\x00\x00", b"", "rounds 0"),
+        (b"\x02\x0e\x02\x01", b"", "02010?|020e0201"),
+        (b"\x02\x0e\x02\x00", b"short", "has 260 bytes of body, not 5|has 68 bytes of body, not 5"),
+    ],
+)
+def test_impossible_headers_are_refused(params: bytes, body: bytes, error: str) -> None:
+    payload = pack(scheme=1, dim=256, params=params, body=body, seed=1)
+    with pytest.raises(InvalidParams, match=error):
+        fedcomp.decode(payload, seed=1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_scales_and_raw_values_that_are_not_finite_are_refused(value: float) -> None:
+    for dim, at in ((256, 0), (3, 0)):
+        honest = fedcomp.compressor("eden:bits=2").encode(torch.ones(dim), seed=1)
+        header = read_header(honest)
+        body = bytearray(honest[32 + len(header.params) :])
+        struct.pack_into("<f", body, at, value)
+        forged = pack(scheme=1, dim=dim, params=header.params, body=body, seed=1)
+        with pytest.raises(NonFinite, match="not finite; reject the sender"):
+            fedcomp.decode(forged, seed=1)

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import fedcomp
+from fedcomp.errors import DimMismatch, EmptyMean, InvalidWeight, PayloadError, SeedMismatch
+
+
+def payloads(count: int, dim: int, spec: str = "eden:bits=3") -> list[tuple[bytes, float, int]]:
+    codec = fedcomp.compressor(spec)
+    generator = torch.Generator().manual_seed(1)
+    return [
+        (codec.encode(torch.randn(dim, generator=generator), seed=index), float(index % 4 + 1), index)
+        for index in range(count)
+    ]
+
+
+def fill(estimator: fedcomp.MeanEstimator, items: list[tuple[bytes, float, int]]) -> fedcomp.MeanEstimator:
+    for payload, weight, seed in items:
+        estimator.add(payload, weight=weight, seed=seed)
+    return estimator
+
+
+def test_the_mean_is_the_weighted_mean_of_the_decoded() -> None:
+    items = payloads(5, 300)
+    estimate = fill(fedcomp.MeanEstimator(300), items).result()
+    total = sum(weight for _, weight, _ in items)
+    expected = sum(weight * fedcomp.decode(payload, seed=seed).double() for payload, weight, seed in items) / total
+    torch.testing.assert_close(estimate.mean, torch.as_tensor(expected).float())
+    assert (estimate.weight, estimate.clients, estimate.bytes) == (total, 5, sum(len(item[0]) for item in items))
+
+
+@given(st.permutations(range(6)), st.integers(0, 6))
+def test_order_and_splits_do_not_matter(order: list[int], cut: int) -> None:
+    items = [payloads(6, 70)[index] for index in order]
+    left, right = fill(fedcomp.MeanEstimator(70), items[:cut]), fill(fedcomp.MeanEstimator(70), items[cut:])
+    left.merge(right)
+    whole = fill(fedcomp.MeanEstimator(70), payloads(6, 70)).result()
+    merged = left.result()
+    torch.testing.assert_close(merged.mean, whole.mean, rtol=0, atol=1e-7)
+    assert (merged.weight, merged.clients, merged.bytes) == (whole.weight, whole.clients, whole.bytes)
+
+
+def test_errors_average_out_over_clients() -> None:
+    # All clients hold the same x: with a seed each, n·NMSE stays at the single vNMSE of 0.571. The relative standard
+    # deviation of one squared error is sqrt(2/4096) = 2.2 %, so 15 % is seven of them.
+    x = torch.randn(4096, generator=torch.Generator().manual_seed(2))
+    codec = fedcomp.compressor("eden:bits=1")
+    estimator = fedcomp.MeanEstimator(4096)
+    for seed in range(50):
+        estimator.add(codec.encode(x, seed=seed), weight=1.0, seed=seed)
+    assert 50 * fedcomp.metrics.vnmse(estimator.result().mean, x) == pytest.approx(0.571, rel=0.15)
+
+
+@pytest.mark.parametrize("weight", [math.nan, math.inf, -1.0, -0.001, 2.0**60, True, "3", None])
+def test_bad_weights_are_refused(weight: float) -> None:
+    (payload, _, seed), *_ = payloads(1, 40)
+    estimator = fedcomp.MeanEstimator(40)
+    with pytest.raises(InvalidWeight, match="weight is"):
+        estimator.add(payload, weight=weight, seed=seed)
+    with pytest.raises(EmptyMean):
+        estimator.result()
+
+
+def test_a_rejected_payload_changes_nothing() -> None:
+    items = payloads(3, 300)
+    estimator = fill(fedcomp.MeanEstimator(300), items)
+    before = estimator.result()
+    for index in range(len(items[0][0])):
+        damaged = bytearray(items[0][0])
+        damaged[index] ^= 0x40
+        with pytest.raises(PayloadError):
+            estimator.add(bytes(damaged), weight=1.0, seed=items[0][2])
+    with pytest.raises(SeedMismatch):
+        estimator.add(items[0][0], weight=1.0, seed=99)
+    with pytest.raises(DimMismatch, match="dim 40, expected is 300"):
+        estimator.add(payloads(1, 40)[0][0], weight=1.0, seed=0)
+    after = estimator.result()
+    assert torch.equal(before.mean, after.mean)
+    assert (before.weight, before.clients, before.bytes) == (after.weight, after.clients, after.bytes)
+
+
+def test_weight_zero_counts_for_nothing() -> None:
+    items = payloads(2, 40)
+    estimator = fedcomp.MeanEstimator(40)
+    estimator.add(items[0][0], weight=0.0, seed=items[0][2])
+    with pytest.raises(EmptyMean, match="1 payloads of weight 0"):
+        estimator.result()
+    estimator.add(items[1][0], weight=2.0, seed=items[1][2])
+    assert torch.equal(estimator.result().mean, fedcomp.decode(items[1][0], seed=items[1][2]))
+
+
+def test_other_dims_do_not_merge() -> None:
+    with pytest.raises(DimMismatch, match="dim 3, this one 4"):
+        fedcomp.MeanEstimator(4).merge(fedcomp.MeanEstimator(3))
+
+
+def test_python_memory_does_not_grow_with_clients() -> None:
+    items = payloads(1, 2000)
+    estimator = fill(fedcomp.MeanEstimator(2000), items * 3)
+    tracemalloc.start()
+    fill(estimator, items * 200)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 100_000

@@ -1,0 +1,74 @@
+"""Write the golden files anew; only for a new version of a format, never to make a test pass.
+
+Run as ``python tests/golden/make_golden.py`` from the project's root and read the difference before committing it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+
+import fedcomp
+from fedcomp.seeds import Stream, derive_seed, seed_fingerprint, words
+
+HERE = Path(__file__).parent
+
+
+def integers(dim: int) -> torch.Tensor:
+    """Return small integers, whose rotations are exact in float32 on every machine."""
+    index = torch.arange(dim)
+    return ((index * 37 + 11) % 17 - 8).float()
+
+
+def seeds() -> dict[str, object]:
+    cases = [(seed, int(stream), sub) for seed in (0, 1, 2**32, 2**64 - 1) for stream in Stream for sub in (0, 1)]
+    drawn = [
+        {
+            "seed": str(seed),
+            "stream": stream,
+            "substream": sub,
+            "words": words(seed, Stream(stream), 6, substream=sub).tolist(),
+        }
+        for seed, stream, sub in cases
+    ]
+    derived = []
+    for secret, round_index, client_id, purpose in [
+        (b"\x00", 0, 0, "rotation"),
+        (b"0123456789abcdef", 1, 2, "rotation"),
+        (b"0123456789abcdef", 1, 2, "training"),
+        (b"k" * 100, 2**64 - 1, 2**64 - 1, "cohort"),
+    ]:
+        seed = derive_seed(secret, round_index, client_id, purpose)
+        derived.append(
+            {
+                "secret": secret.hex(),
+                "round_index": str(round_index),
+                "client_id": str(client_id),
+                "purpose": purpose,
+                "seed": str(seed),
+                "fingerprint": str(seed_fingerprint(seed)),
+            }
+        )
+    return {"words": drawn, "derived": derived}
+
+
+def payloads() -> list[dict[str, object]]:
+    cases = []
+    for spec in ("identity", "eden:bits=1", "eden:bits=2", "eden:bits=3", "eden:bits=4,block=256", "eden:bits=8"):
+        for dim in (0, 3, 100, 600):
+            payload = fedcomp.compressor(spec).encode(integers(dim), seed=2**63 + 5)
+            decoded = fedcomp.decode(payload, seed=2**63 + 5)
+            cases.append({"spec": spec, "dim": dim, "payload": payload.hex(), "decoded": decoded.tolist()})
+    return cases
+
+
+def main() -> None:
+    (HERE / "seeds.json").write_text(json.dumps(seeds(), indent=1) + "\n")
+    (HERE / "payloads.json").write_text(json.dumps(payloads()) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
