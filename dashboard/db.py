@@ -81,7 +81,8 @@ def _set_up_sqlite_connection(dbapi_connection: sqlite3.Connection, _: Connectio
     # The driver would begin transactions by itself, late and without the write lock.
     dbapi_connection.isolation_level = None
     dbapi_connection.execute("PRAGMA foreign_keys = ON")
-    # SQLite does not apply its busy timeout to the switch to write-ahead logging, which a fresh database needs once.
+    # A fresh database is switched to write-ahead logging once. Where another process has its write lock at that moment,
+    # SQLite reports it as busy at once, without the busy timeout.
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:

@@ -21,7 +21,17 @@ _RUN_ID = re.compile(r"Successfully started run (\d+)")
 
 
 class SimulationFailed(FedcompError):
-    """The simulated run did not complete; the message holds the cause and where the log is."""
+    """The simulated run did not complete.
+
+    Attributes
+    ----------
+    log_path
+        Where its log is kept, or None when there is none.
+    """
+
+    def __init__(self, message: str, log_path: Path | None = None) -> None:
+        super().__init__(message)
+        self.log_path = log_path
 
 
 @dataclass(frozen=True)
@@ -110,7 +120,7 @@ def simulate(
                 shutil.copyfile(log_path, kept)
             status = superlink.status(flower_run_id)
         if status != "finished:completed":
-            raise SimulationFailed(f"Flower says {status!r}; the end of its log {kept}:\n{tail(kept, 25)}")
+            raise SimulationFailed(f"Flower says {status!r}", kept)
         return flower_run_id
     finally:
         shutil.rmtree(folder, ignore_errors=True)

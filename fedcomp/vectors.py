@@ -157,9 +157,9 @@ class VectorSpec:
 
     def _check(self, state: Mapping[str, Tensor]) -> None:
         names = [entry.name for entry in self.tensors]
-        if list(state) != names:
+        if set(state) != set(names):
             missing, extra = sorted(set(names) - set(state)), sorted(set(state) - set(names))
-            raise VectorSpecError(f"state dict: missing {missing}, unknown {extra}, or reordered")
+            raise VectorSpecError(f"state dict is of another layout: missing {missing}, unknown {extra}")
         for entry in self.tensors:
             _check_entry(entry, state[entry.name])
 

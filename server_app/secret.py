@@ -40,7 +40,7 @@ def run_secret(seed: int, home: Path) -> bytes:
 def _host_secret(path: Path) -> bytes:
     # Written under another name and linked into place: of two processes that start at once, both use the first one's.
     if not path.exists():
-        draft = path.with_name(f"{path.name}.{os.getpid()}")
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
         draft.touch(mode=0o600)
         draft.write_bytes(secrets.token_bytes(_BYTES))
         try:

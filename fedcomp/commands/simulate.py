@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +16,7 @@ from rich.console import Console
 
 from dashboard.schemas import RunDetail
 from dashboard.store import RunStore
+from fedcomp.commands.preflight import preflight
 from fedcomp.commands.progress import RunProgress
 from fedcomp.commands.tables import print_table, rounds_table
 from fedcomp.config import Value
@@ -26,6 +25,7 @@ from fedcomp.home import database_url, home
 from fedcomp.run_config import RunConfig
 from fedcomp.simulation import SimulationFailed, share_resources
 from fedcomp.simulation import simulate as run_simulation
+from fedcomp.superlink import tail
 
 FLOAT32_BITS = 32.0
 
@@ -59,7 +59,8 @@ def simulate(
     settings = {**_from_file(config), **_from_pairs(run_config or [])}
     settings |= {key: value for key, value in options.items() if value is not None}
     RunConfig.from_mapping(settings)  # wrong settings are told at once, not after Flower has started
-    resources = share_resources(clients, cpu_count=os.cpu_count() or 1, gpu_count=_gpu_count())
+    gpu_count = preflight(settings)
+    resources = share_resources(clients, cpu_count=os.cpu_count() or 1, gpu_count=gpu_count)
 
     console = Console()
     console.print(f"records in {home()}")
@@ -75,8 +76,7 @@ def simulate(
             if isinstance(error, KeyboardInterrupt):
                 typer.echo("interrupted; the SuperLink is stopped and the run marked as cancelled", err=True)
                 raise typer.Exit(130) from error
-            cause = f"{run.error}\n" if run is not None and run.error else ""
-            raise SimulationFailed(cause + str(error)) from error
+            raise SimulationFailed(_cause(error, run)) from error
         run = store.find_by_flower_run(flower_run_id)
     if run is None:
         raise SimulationFailed(f"Flower completed run {flower_run_id}, but {database_url()} has no record of it")
@@ -96,6 +96,15 @@ def print_verdict(run: RunDetail) -> None:
             f"uplink {sent / 1e6:.2f} MB instead of {sent * factor / 1e6:.2f} MB: {factor:.1f}x smaller than float32; "
             f"see `fedcomp show {run.id}`, compare with `fedcomp simulate --compressor identity`"
         )
+
+
+def _cause(error: SimulationFailed, run: RunDetail | None) -> str:
+    """Say why the run failed: in its own words when it could record them, else with the end of its log."""
+    log = f"; its log is {error.log_path}" if error.log_path else ""
+    if run is not None and run.error:
+        return f"run {run.id} failed: {run.error}\n({error}{log})"
+    end = f":\n{tail(error.log_path, 25)}" if error.log_path else ""
+    return f"{error}{log}{end}"
 
 
 def _close_run(store: RunStore, run: RunDetail | None, error: BaseException) -> None:
@@ -124,13 +133,6 @@ def _from_pairs(pairs: list[str]) -> Mapping[str, Value]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"--run-config {pair!r}: {error}; write key=value in TOML, strings in quotes") from error
     return settings
-
-
-def _gpu_count() -> int:
-    """Ask for GPUs in a process of its own: loading torch here would cost memory for the whole run."""
-    code = "import torch; print(torch.cuda.device_count() if torch.cuda.is_available() else 0)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return int(done.stdout)
 
 
 @contextmanager

@@ -126,7 +126,7 @@ def _examples(names: Sequence[str], examples: int, *, seed: int, alpha: float | 
 def _write_all(names: Sequence[str], examples: int, *, seed: int, alpha: float | None) -> Labelled:
     share, extra = divmod(examples, len(names))
     counts = [share + (position < extra) for position in range(len(names))]
-    parts = [writers.write(name, n, seed=seed, alpha=alpha) for name, n in zip(names, counts, strict=True) if n]
+    parts = [writers.write(name, n, seed=seed, alpha=alpha) for name, n in zip(names, counts, strict=True)]
     images, labels = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     # Any first part of the examples then shows every writer.
     order = writers.stream(seed, f"order of {names[0]}").permutation(examples)

@@ -105,7 +105,9 @@ def _draw_positions(rng: np.random.Generator, style: _Style, labels: NDArray[np.
     y, x = np.meshgrid(axis, axis, indexing="ij")
     straight = np.einsum("nij,jyx->niyx", affine, np.stack([x, y]))
     shift = rng.normal(0.0, 0.04, (n, 2, 1, 1))
-    return np.asarray(straight + shift + np.einsum("ya,niab,xb->niyx", smooth, field, smooth, optimize=True))
+    # einsum's own loops: a BLAS may sum in another order with another number of threads.
+    bent = np.einsum("niyb,xb->niyx", np.einsum("ya,niab->niyb", smooth, field), smooth)
+    return np.asarray(straight + shift + bent)
 
 
 def _warp(

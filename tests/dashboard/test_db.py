@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import URL, Engine, create_engine, inspect, text
@@ -36,6 +39,20 @@ def test_sqlite_connections_are_set_up(engine: Engine) -> None:
     assert pragma(engine, "journal_mode") == "wal"
     assert pragma(engine, "foreign_keys") == 1
     assert pragma(engine, "busy_timeout") == 30_000
+    with engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        assert driver.isolation_level is None
+
+
+def test_the_switch_to_write_ahead_logging_waits_for_a_writer(tmp_path: Path, engine: Engine) -> None:
+    # Only where another connection has the write lock in the old mode does SQLite refuse at once, whatever the timeout.
+    with closing(sqlite3.connect(tmp_path / "runs.db", isolation_level=None, check_same_thread=False)) as writer:
+        writer.execute("CREATE TABLE t (x INTEGER)")
+        writer.execute("BEGIN IMMEDIATE")
+        release = threading.Timer(0.2, writer.execute, ["COMMIT"])
+        release.start()
+        assert pragma(engine, "journal_mode") == "wal"
+        release.join()
 
 
 def test_a_path_with_spaces_and_without_a_folder_works(tmp_path: Path) -> None:

@@ -22,7 +22,9 @@ def test_every_byte_gives_a_character_that_can_be_typed() -> None:
 
 
 def test_ids_sort_by_time() -> None:
-    assert new_run_id(NOW, b"\xff\xff\xff\xff") < new_run_id(NOW + timedelta(seconds=1), bytes(4))
+    steps = [timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=7), timedelta(days=2), timedelta(days=40)]
+    for step in steps:
+        assert new_run_id(NOW, b"\xff\xff\xff\xff") < new_run_id(NOW + step, bytes(4))
 
 
 def test_a_naive_time_is_refused() -> None:

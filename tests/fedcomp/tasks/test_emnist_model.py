@@ -57,8 +57,10 @@ def test_global_randomness_is_untouched() -> None:
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_dropout_is_active_in_training_only() -> None:
+@pytest.mark.parametrize("other", ["dropout1", "dropout2"])
+def test_both_dropouts_are_active_in_training_only(other: str) -> None:
     model = EmnistCnn(seed=1)
+    model.get_submodule(other).p = 0.0  # type: ignore[assignment]
     images = torch.rand(2, 1, 28, 28, generator=torch.Generator().manual_seed(0))
     assert not torch.equal(model(images), model(images))
     model.eval()

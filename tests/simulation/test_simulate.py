@@ -1,0 +1,116 @@
+"""`fedcomp simulate` as a user runs it: real Flower, real Ray, real processes."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.commands import QUICK_TASK, processes_with, record, records, run, start
+
+pytestmark = pytest.mark.timeout(400)
+
+
+def test_two_simulations_at_once_do_not_disturb_one_another(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    config = tmp_path / "settings.toml"
+    config.write_text(f'task = "{QUICK_TASK}"\nnum-server-rounds = 2\ncompressor = "identity"\n')
+    arguments = ("fedcomp", "simulate", "--config", str(config), "--clients", "2")
+    first = start(*arguments, "--name", "one", "--compressor", "eden:bits=1", home=home, cwd=tmp_path)
+    second = start(*arguments, "--name", "two", "--seed", "7", home=home, cwd=tmp_path)
+    (out1, err1), (out2, err2) = first.communicate(timeout=350), second.communicate(timeout=350)
+    assert first.returncode == 0, err1 + out1
+    assert second.returncode == 0, err2 + out2
+
+    one, two = record(home, tmp_path, "one"), record(home, tmp_path, "two")
+    assert (one["compressor"], two["compressor"]) == ("eden:bits=1", "identity")
+    assert (one["seed"], two["seed"]) == ("1", "7")
+    assert one["mean_bits_per_coordinate"] <= 1.01
+    assert two["mean_bits_per_coordinate"] == pytest.approx(32, rel=1e-4)
+    assert len(records(home, tmp_path)) == 2
+    for found, out in ((one, out1), (two, out2)):
+        assert found["status"] == "completed"
+        assert len(found["rounds"]) == 2
+        assert all(item["clients"] == 2 and item["rejected"] == 0 for item in found["rounds"])
+        assert all(client["envelope_bytes"] > 0 for item in found["rounds"] for client in item["client_results"])
+        assert Path(found["checkpoint_path"]).is_dir()
+        assert "synthetic" in found["data_label"]
+        # What the user sees: where the records are, a line a round, the table, the verdict.
+        assert f"records in {home}" in out
+        assert out.count("round 2: accuracy") == 1
+        assert "bits/coordinate" in out
+        assert f"fedcomp show {found['id']}" in out.splitlines()[-1]
+    assert "32.0x smaller" in out1 or "31." in out1.splitlines()[-1]
+    assert "1.0x smaller" in out2
+    assert processes_with("FEDCOMP_HOME", str(home)) == []
+
+
+def test_a_failed_run_says_why_and_exits_non_zero(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    code, out, err = run(
+        "fedcomp", "simulate", "--clients", "1", "--task", QUICK_TASK, "-c", "node-timeout=0.5", home=home, cwd=tmp_path
+    )
+    assert code == 1, out
+    assert "TooFewClients: 1 clients answered within 0.5 s, min-clients is 2; start more clients" in err
+    assert "finished:failed" in err
+    assert "Traceback" not in err
+    found = record(home, tmp_path)
+    assert found["status"] == "failed"
+    assert Path(err.split("its log is ")[1].split(")")[0]).read_text()
+    assert processes_with("FEDCOMP_HOME", str(home)) == []
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_ctrl_c_stops_everything(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    process = start(
+        "fedcomp", "simulate", "--clients", "2", "--rounds", "500", "--task", QUICK_TASK, home=home, cwd=tmp_path
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not any(item["rounds_done"] for item in records(home, tmp_path)):
+            assert time.monotonic() < deadline, "no round was recorded"
+            assert process.poll() is None
+            time.sleep(0.5)
+        process.send_signal(signal.Signals[name])
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert record(home, tmp_path)["status"] == "cancelled"
+    assert processes_with("FEDCOMP_HOME", str(home)) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("--compressor", "eden:bits=99"), "bits is 99; allowed: 1, 2, … 8"),
+        (("--task", "nothing"), "unknown task 'nothing'"),
+        (("-c", "no-such-key=1"), "unknown key 'no-such-key'; allowed: batch-size"),
+        (("-c", "batch-size=x"), "write key=value in TOML, strings in quotes"),
+        (("--config", "missing.toml"), "missing.toml"),
+    ],
+)
+def test_wrong_settings_are_told_at_once(tmp_path: Path, arguments: tuple[str, ...], named: str) -> None:
+    code, _, err = run("fedcomp", "simulate", *arguments, home=tmp_path / "home", cwd=tmp_path)
+    assert code == 1
+    assert named in err
+    assert "Traceback" not in err
+    assert records(tmp_path / "home", tmp_path) == []
+
+
+def test_a_process_family_ends_its_daemons(tmp_path: Path) -> None:
+    from fedcomp.processes import ProcessFamily
+    from tests.support.commands import environment
+
+    family = ProcessFamily()
+    script = "sleep 1000 & setsid sleep 1000 & trap '' TERM; sleep 1000; sleep 1000"
+    with (tmp_path / "log").open("wb") as output:
+        family.start(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path / "home"), output=output)
+    time.sleep(0.5)
+    assert len(processes_with("FEDCOMP_HOME", str(tmp_path / "home"))) == 4
+    family.end(grace=2.0)
+    assert processes_with("FEDCOMP_HOME", str(tmp_path / "home")) == []

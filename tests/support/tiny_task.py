@@ -1,0 +1,68 @@
+"""Small tasks that train in milliseconds; named by dotted path like a user's own."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fedcomp.tasks.base import Examples, Task
+
+
+class TinyTask(Task):
+    """Two Gaussian clouds; a linear model separates them."""
+
+    name = "tiny"
+    data_label = "two synthetic Gaussian clouds"
+
+    def __init__(self, examples: int = 40) -> None:
+        self.examples = examples
+
+    def build_model(self, *, seed: int) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return nn.Sequential(nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 2))
+
+    def client_examples(self, partition_id: int, num_partitions: int, *, seed: int) -> Examples:
+        return self._draw(self.examples, seed * 1000 + partition_id + 1)
+
+    def test_examples(self, *, seed: int) -> Examples:
+        return self._draw(200, seed * 1000)
+
+    def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return functional.cross_entropy(outputs, targets)
+
+    def _draw(self, count: int, seed: int) -> Examples:
+        generator = torch.Generator().manual_seed(seed)
+        targets = torch.arange(count) % 2
+        inputs = torch.randn(count, 8, generator=generator) + 1.5 * (2 * targets[:, None] - 1)
+        return Examples(inputs, targets)
+
+
+class BufferTask(TinyTask):
+    """The same with BatchNorm, whose counters are integers, a tied weight, a bool mask and a 0-d parameter."""
+
+    name = "buffers"
+
+    def build_model(self, *, seed: int) -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return BufferModel()
+
+
+class BufferModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.second = nn.Linear(8, 8)
+        self.second.weight = self.first.weight
+        self.norm = nn.BatchNorm1d(8)
+        self.head = nn.Linear(8, 2)
+        self.temperature = nn.Parameter(torch.tensor(1.0))
+        self.mask: Tensor
+        self.register_buffer("mask", torch.tensor([True] * 7 + [False]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.norm(torch.tanh(self.second(torch.tanh(self.first(x)))))
+        out: Tensor = self.head(hidden * self.mask) * self.temperature
+        return out
