@@ -40,7 +40,9 @@ def train_locally(
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         for _ in range(config.local_epochs):
-            for batch in torch.split(torch.randperm(len(examples)), config.batch_size):
+            order = torch.randperm(len(examples))
+            for start in range(0, len(examples), config.batch_size):
+                batch = order[start : start + config.batch_size]
                 inputs = examples.inputs[batch].to(device, non_blocking=True)
                 targets = examples.targets[batch].to(device, non_blocking=True)
                 optimizer.zero_grad()

@@ -32,7 +32,7 @@ class UtcDateTime(TypeDecorator[datetime]):
     impl = DateTime(timezone=True)
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Return `value` in UTC."""
         if value is None:
             return None
@@ -42,7 +42,7 @@ class UtcDateTime(TypeDecorator[datetime]):
             )
         return value.astimezone(UTC)
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
         """Return the stored instant as an aware UTC datetime."""
         if value is None:
             return None
@@ -78,6 +78,6 @@ class ExactFloat(TypeDecorator[float]):
             return NAN_TEXT
         return value
 
-    def process_result_value(self, value: float | str | None, dialect: Dialect) -> float | None:  # noqa: ARG002
+    def process_result_value(self, value: float | str | None, dialect: Dialect) -> float | None:
         """Return the stored number."""
         return None if value is None else float(value)

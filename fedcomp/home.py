@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from urllib.parse import quote
 
 import platformdirs
 
@@ -26,8 +27,8 @@ def home() -> Path:
 
 
 def database_url() -> str:
-    """Return the URL of the runs database: ``sqlite:///<FEDCOMP_HOME>/runs.db``."""
-    return f"sqlite:///{home() / 'runs.db'}"
+    """Return the URL of the runs database, ``sqlite:///<FEDCOMP_HOME>/runs.db`` with the path percent-encoded."""
+    return f"sqlite:///{quote(str(home() / 'runs.db'))}"
 
 
 def checkpoints_dir(run_id: str) -> Path:

@@ -169,8 +169,8 @@ def _check_sendable(name: str, tensor: Tensor) -> None:
         raise VectorSpecError(f"{name!r} is a {type(tensor).__name__}; only tensors can be sent, exclude it")
     if tensor.layout != torch.strided or tensor.is_quantized or tensor.is_complex():
         raise VectorSpecError(
-            f"{name!r} is a tensor of {tensor.dtype}, layout {tensor.layout}; only dense float, integer and bool tensors "
-            "can be sent: convert it (torch.view_as_real, .to_dense(), .dequantize()) or exclude it"
+            f"{name!r} is a tensor of {tensor.dtype}, layout {tensor.layout}; only dense float, integer and bool "
+            "tensors can be sent: convert it (torch.view_as_real, .to_dense(), .dequantize()) or exclude it"
         )
 
 

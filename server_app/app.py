@@ -13,7 +13,6 @@ from flwr.serverapp import Grid, ServerApp
 from torch import Tensor
 
 import fedcomp
-from dashboard.store import RunStore
 from fedcomp.home import checkpoints_dir, database_url, home
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.registry import load_task
@@ -36,8 +35,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run all rounds; a failure is recorded and raised, so that Flower sees it too."""
     config = RunConfig.from_mapping(context.run_config)
     _log_to_stdout(config.log_level)
-    with RunStore(database_url()) as store:
-        reporter = Reporter(store)
+    with Reporter.open(database_url()) as reporter:
         try:
             train(grid, config, reporter, flower_run_id=context.run_id)
         except BaseException as error:

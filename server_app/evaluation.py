@@ -17,10 +17,11 @@ def evaluate(model: nn.Module, task: Task, examples: Examples, *, device: torch.
     model.to(device).eval()
     right = counted = 0
     total_loss = 0.0
-    for batch in torch.split(torch.arange(len(examples)), BATCH):
-        inputs, targets = examples.inputs[batch].to(device), examples.targets[batch].to(device)
+    for start in range(0, len(examples), BATCH):
+        inputs = examples.inputs[start : start + BATCH].to(device)
+        targets = examples.targets[start : start + BATCH].to(device)
         outputs = model(inputs)
-        total_loss += float(task.loss(outputs, targets)) * len(batch)
+        total_loss += float(task.loss(outputs, targets)) * len(inputs)
         batch_right, batch_counted = task.correct(outputs, targets)
         right += batch_right
         counted += batch_counted

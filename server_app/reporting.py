@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
@@ -32,6 +33,13 @@ class Reporter:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self.run_id = ""
+
+    @classmethod
+    @contextmanager
+    def open(cls, url: str) -> Iterator[Reporter]:
+        """Open the runs database for as long as the ``with`` block lasts."""
+        with RunStore(url) as store:
+            yield cls(store)
 
     def start(self, config: RunConfig, *, data_label: str, dim: int, flower_run_id: int, device: torch.device) -> None:
         """Create the run and mark it as running."""

@@ -53,9 +53,9 @@ class EmnistTask(Task):
     def __init__(
         self,
         *,
-        examples_per_client: int = 600,
-        writers_per_client: int = 6,
-        dirichlet_alpha: float = 0.5,
+        examples_per_client: int = 1000,
+        writers_per_client: int = 10,
+        dirichlet_alpha: float = 0.3,
         test_examples: int = 2000,
         test_writers: int = 40,
     ) -> None:

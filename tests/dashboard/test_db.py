@@ -51,8 +51,10 @@ def test_the_switch_to_write_ahead_logging_waits_for_a_writer(tmp_path: Path, en
         writer.execute("BEGIN IMMEDIATE")
         release = threading.Timer(0.2, writer.execute, ["COMMIT"])
         release.start()
-        assert pragma(engine, "journal_mode") == "wal"
-        release.join()
+        try:
+            assert pragma(engine, "journal_mode") == "wal"
+        finally:
+            release.join()
 
 
 def test_a_path_with_spaces_and_without_a_folder_works(tmp_path: Path) -> None:

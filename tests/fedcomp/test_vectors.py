@@ -17,7 +17,7 @@ class Everything(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(5, 4)
         self.norm = nn.BatchNorm1d(4)
-        self.half = nn.Linear(4, 4, dtype=torch.bfloat16)
+        self.low = nn.Linear(4, 4, dtype=torch.bfloat16)
         self.head = nn.Linear(4, 5, bias=False)
         self.head.weight = self.embedding.weight  # tied
         self.scalar = nn.Parameter(torch.tensor(2.5))  # 0-d
@@ -103,8 +103,8 @@ def test_fingerprints_tell_layouts_apart() -> None:
 @pytest.mark.parametrize(
     ("state", "named"),
     [
-        ({"x": torch.ones(2, dtype=torch.complex64)}, "'x' is a tensor of torch.complex64"),
-        ({"x": torch.eye(2).to_sparse()}, "torch.sparse_coo"),
+        ({"x": torch.ones(2, dtype=torch.complex64)}, r"'x' is a tensor of torch\.complex64"),
+        ({"x": torch.eye(2).to_sparse()}, r"torch\.sparse_coo"),
         ({"x": 3}, "'x' is a int"),
     ],
 )
@@ -123,5 +123,5 @@ def test_another_layout_is_refused() -> None:
         spec.unflatten(torch.ones(3), {"n": torch.tensor(3)})
     with pytest.raises(VectorSpecError, match="raw tensor 'n' is missing"):
         spec.unflatten(torch.ones(2), {})
-    with pytest.raises(VectorSpecError, match="'n' is torch.int32"):
+    with pytest.raises(VectorSpecError, match=r"'n' is torch\.int32"):
         spec.unflatten(torch.ones(2), {"n": torch.tensor(3, dtype=torch.int32)})

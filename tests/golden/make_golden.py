@@ -6,7 +6,6 @@ Run as ``python tests/golden/make_golden.py`` from the project's root and read t
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import torch
@@ -56,7 +55,7 @@ def seeds() -> dict[str, object]:
 
 
 def payloads() -> list[dict[str, object]]:
-    cases = []
+    cases: list[dict[str, object]] = []
     for spec in ("identity", "eden:bits=1", "eden:bits=2", "eden:bits=3", "eden:bits=4,block=256", "eden:bits=8"):
         for dim in (0, 3, 100, 600):
             payload = fedcomp.compressor(spec).encode(integers(dim), seed=2**63 + 5)
@@ -71,4 +70,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

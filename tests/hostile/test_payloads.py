@@ -1,4 +1,4 @@
-"""Payloads that a hostile or broken client may send: each is refused with a PayloadError, quickly, without allocation."""
+"""Payloads of a hostile or broken client: each is refused with a PayloadError, quickly, without allocation."""
 
 from __future__ import annotations
 

@@ -59,7 +59,5 @@ def test_the_model_given_is_not_changed() -> None:
 
 
 def test_fedavg_refuses_a_rate_it_would_ignore() -> None:
-    with pytest.raises(
-        ConfigError, match="server-learning-rate is 0.5 with strategy fedavg; allowed: 1.0, or use fedavgm"
-    ):
+    with pytest.raises(ConfigError, match=r"server-learning-rate is 0\.5 with strategy fedavg; allowed: 1\.0"):
         build_strategy(RunConfig(strategy="fedavg", server_learning_rate=0.5))

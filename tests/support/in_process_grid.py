@@ -105,7 +105,7 @@ class InProcessGrid(Grid):
         arrived = through_the_wire(message)
         try:
             reply = self.client_app(arrived, context)
-        except Exception:  # what a SuperNode does: any failure of a ClientApp becomes an error reply
+        except Exception:  # noqa: BLE001 - as a SuperNode does: any failure of a ClientApp becomes an error reply
             return Message(Error(code=2, reason=traceback.format_exc()), reply_to=message)
         back = through_the_wire(reply)
         self.bytes_back += sum(len(item.deflate()) for item in get_all_nested_objects(reply).values())

@@ -128,7 +128,7 @@ def test_doubles_beyond_float32_are_named() -> None:
 
 @pytest.mark.parametrize("x", [torch.ones(2, 2), torch.tensor(1.0), torch.ones(3, dtype=torch.int64), [1.0, 2.0]])
 def test_what_is_no_vector_is_refused(x: torch.Tensor) -> None:
-    with pytest.raises(ConfigError, match="x is|x has shape"):
+    with pytest.raises(ConfigError, match=r"x is|x has shape"):
         fedcomp.compressor("eden").encode(x, seed=1)
 
 

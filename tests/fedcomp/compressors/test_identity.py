@@ -20,7 +20,7 @@ def test_it_says_what_it_is() -> None:
     codec = fedcomp.compressor("identity")
     assert (codec.nominal_bits, codec.is_unbiased, codec.expected_vnmse(10)) == (32.0, True, 0.0)
     assert repr(codec) == "compressor('identity')"
-    with pytest.raises(ConfigError, match="identity: unknown option 'bits' .*allowed: none"):
+    with pytest.raises(ConfigError, match=r"identity: unknown option 'bits' .*allowed: none"):
         fedcomp.compressor("identity:bits=3")
 
 

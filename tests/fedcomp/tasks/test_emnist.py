@@ -88,15 +88,15 @@ def test_same_seed_gives_the_same_examples_however_many_clients(
 
 
 def test_clients_are_not_alike_but_all_together_are_balanced() -> None:
-    task = EmnistTask()
+    task = EmnistTask(examples_per_client=400)
     shares = np.stack(
-        [np.bincount(task.client_examples(client, 10, seed=1).targets, minlength=62) / 600 for client in range(10)]
+        [np.bincount(task.client_examples(client, 10, seed=1).targets, minlength=62) / 400 for client in range(10)]
     )
     overall = shares.mean(axis=0)
     assert overall.min() > 0.3 / 62
     assert overall.max() < 2.5 / 62
-    # Total variation from the overall distribution; ten samples of one distribution would be at about .12.
-    assert np.abs(shares - overall).sum(axis=1).mean() / 2 > 0.2
+    # Total variation from the overall distribution; ten samples of one distribution would be at 0.14.
+    assert np.abs(shares - overall).sum(axis=1).mean() / 2 > 0.18
     one_writer = EmnistTask(writers_per_client=1, dirichlet_alpha=0.1).client_examples(0, 1, seed=1)
     assert len(torch.unique(one_writer.targets)) < 30
 

@@ -35,6 +35,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fix
         "one": TASK_CLASS.format(name="MyTask", argument="size=3"),
         "two": TASK_CLASS.format(name="A", argument="size=3") + TASK_CLASS.format(name="B", argument="size=3"),
         "named": TASK_CLASS.format(name="A", argument="size=3") + "class B(A): pass\nTASK = B(size=8)\n",
+        "imports": f"from {name}.one import MyTask\nclass Own(MyTask): pass\n",
         "needs": TASK_CLASS.format(name="MyTask", argument="size"),
         "broken": "import a_module_that_does_not_exist\n",
         "abstract": "class Half(Task): pass\nNUMBER = 5\n",
@@ -106,6 +107,7 @@ def test_dotted_paths(package: str) -> None:
     assert size(load_task(f"{package}.one")) == 3
     assert size(load_task(f"{package}.one:size=6")) == 6
     assert size(load_task(f"{package}.two:B:size=x:y")) == "x:y"
+    assert type(load_task(f"{package}.imports")).__name__ == "Own"
     assert size(load_task(f"{package}.named")) == 8
     assert size(load_task(f"{package}.named:TASK")) == 8
     assert size(load_task(f"{package}.open:MyTask:size=1,more=2")) == 1

@@ -124,3 +124,10 @@ def test_labels_fit_the_images_of_other_writers() -> None:
     distances = ((tests[:, None] - centroids[None]) ** 2).sum(axis=2)
     accuracy = (distances.argmin(axis=1) == test_labels).mean()
     assert 0.3 < accuracy < 0.75  # far above chance, .016; and not an easy toy either
+
+
+def test_samples_are_bent_not_only_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    images, _ = write("a", 62, seed=1, alpha=None)
+    monkeypatch.setattr(writers, "_SAMPLE_FIELD", 0.0)
+    stiff, _ = write("a", 62, seed=1, alpha=None)
+    assert np.abs(images.astype(float) - stiff).mean() > 3

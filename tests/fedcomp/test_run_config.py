@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedcomp.errors import ConfigError
+from fedcomp.run_config import RunConfig
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_defaults_are_those_of_the_app() -> None:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert RunConfig().to_mapping() == pyproject["tool"]["flwr"]["app"]["config"]
+
+
+def test_what_flower_hands_over_is_taken() -> None:
+    config = RunConfig.from_mapping({"num-server-rounds": 3, "compressor": "identity", "learning-rate": 1})
+    assert (config.num_server_rounds, config.compressor, config.learning_rate) == (3, "identity", 1.0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"num-server-rounds": 0}, "num-server-rounds is 0: input should be greater than or equal to 1"),
+        ({"num-server-rounds": "3"}, "num-server-rounds is '3': input should be a valid integer"),
+        ({"batch-size": 2.5}, "batch-size is 2.5: input should be a valid integer"),
+        ({"strategy": "fedsgd"}, "strategy is 'fedsgd': input should be 'fedavg', 'fedavgm', 'fedadam' or 'fedyogi'"),
+        ({"sed": 1}, "unknown key 'sed'; allowed: batch-size, checkpoint-every"),
+        ({"seed": -1}, "seed is -1"),
+        ({"momentum": 1.0}, r"momentum is 1\.0: input should be less than 1"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, str | int | float], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        RunConfig.from_mapping(settings)
+
+
+def test_every_wrong_key_is_named_at_once() -> None:
+    with pytest.raises(ConfigError, match=r"batch-size is 0.*seed is -1"):
+        RunConfig.from_mapping({"seed": -1, "batch-size": 0})
