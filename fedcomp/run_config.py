@@ -27,7 +27,7 @@ class RunConfig(BaseModel):
     name: str = ""
     task: str = "emnist"
     compressor: str = "eden:bits=2"
-    num_server_rounds: int = Field(default=20, ge=1)
+    num_server_rounds: int = Field(default=12, ge=1)
     clients_per_round: int = Field(default=0, ge=0)
     min_clients: int = Field(default=2, ge=1)
     node_timeout: float = Field(default=120.0, gt=0)
@@ -37,7 +37,7 @@ class RunConfig(BaseModel):
     server_momentum: float = Field(default=0.9, ge=0, lt=1)
     local_epochs: int = Field(default=1, ge=1)
     batch_size: int = Field(default=20, ge=1)
-    learning_rate: float = Field(default=0.05, gt=0)
+    learning_rate: float = Field(default=0.03, gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
     seed: int = Field(default=1, ge=0, lt=2**63)
     device: str = "auto"

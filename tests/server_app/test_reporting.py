@@ -41,7 +41,7 @@ def test_everything_about_a_round_is_kept() -> None:
         run = store.find_run(reporter.run_id)
     assert (run.status, run.seed, run.flower_run_id) == ("completed", 2**62, str(2**64 - 1))
     assert run.checkpoint_path == "/somewhere"
-    assert run.config["num-server-rounds"] == 20
+    assert run.config["num-server-rounds"] == 12
     assert {"torch", "flwr", "python", "platform", "device"} <= set(run.environment)
     (item,) = run.rounds
     assert (item.clients, item.rejected, item.status) == (1, 1, "partial")
