@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 
 import torch
 from flwr.app import Context, Message
@@ -31,7 +30,7 @@ def describe(message: Message, context: Context) -> Message:
         client=_client_name(context),
         partition_id=partition_id,
         device=str(choose_device(config.device)),
-        version=version("fedcomp"),
+        version=fedcomp.__version__,
     )
     return Message(description.to_record(), reply_to=message)
 

@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedcomp import config, errors, metrics, seeds, tasks, wire
     from fedcomp.aggregation import MeanEstimate, MeanEstimator
     from fedcomp.compressors.base import Compressor
     from fedcomp.compressors.catalogue import available_compressors
@@ -34,8 +35,14 @@ __all__ = [
     "available_compressors",
     "bits_per_coordinate",
     "compressor",
+    "config",
     "decode",
     "derive_seed",
+    "errors",
+    "metrics",
+    "seeds",
+    "tasks",
+    "wire",
 ]
 
 _HOMES = {
@@ -51,9 +58,14 @@ _HOMES = {
 }
 
 
+_SUBMODULES = frozenset({"config", "errors", "metrics", "seeds", "tasks", "wire"})
+
+
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _SUBMODULES:
+        return importlib.import_module(f"fedcomp.{name}")
     raise AttributeError(f"module 'fedcomp' has no attribute {name!r}")
 
 

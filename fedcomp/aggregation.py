@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -118,8 +119,9 @@ def check_weight(weight: float) -> float:
     InvalidWeight
         When it is not a number in [0, 2**53].
     """
-    if isinstance(weight, bool) or not isinstance(weight, int | float):
+    if isinstance(weight, bool) or not isinstance(weight, int | float | np.integer | np.floating):
         raise InvalidWeight(f"weight is {weight!r}, a {type(weight).__name__}; give a number of examples")
-    if not (math.isfinite(weight) and 0 <= weight <= MAX_WEIGHT):
+    number = float(weight)
+    if not (math.isfinite(number) and 0 <= number <= MAX_WEIGHT):
         raise InvalidWeight(f"weight is {weight}; allowed: finite numbers from 0 to 2**53")
-    return float(weight)
+    return number

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
+import fedcomp
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
 from fedcomp.flower import TrainReply
 from fedcomp.run_config import RunConfig
@@ -18,7 +19,7 @@ from server_app.rounds import ClientOutcome, RoundOutcome
 
 log = logging.getLogger("fedcomp.server")
 
-_PACKAGES = ("fedcomp", "flwr", "torch", "numpy", "ray")
+_PACKAGES = ("flwr", "torch", "numpy", "ray")
 
 
 class Reporter:
@@ -149,7 +150,12 @@ def _examples(reply: TrainReply | None) -> int:
 
 
 def _environment(device: torch.device) -> Mapping[str, str]:
-    found = {"python": platform.python_version(), "platform": platform.platform(), "device": str(device)}
+    found = {
+        "fedcomp": fedcomp.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "device": str(device),
+    }
     for package in _PACKAGES:
         try:
             found[package] = version(package)

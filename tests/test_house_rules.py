@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,6 +224,11 @@ def test_public_names_resolve_and_are_all_that_is_exported() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         fedcomp.nothing  # noqa: B018
     assert set(fedcomp.__all__) <= set(dir(fedcomp))
+
+
+def test_errors_are_there_without_an_import_of_their_own() -> None:
+    code = "import fedcomp; fedcomp.errors.SeedMismatch; fedcomp.metrics.vnmse; fedcomp.wire.pack"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_public_functions_say_what_they_do() -> None:

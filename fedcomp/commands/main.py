@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
+from fedcomp import __version__
 from fedcomp.commands import compressors, runs, show, simulate
 from fedcomp.errors import FedcompError
 
@@ -30,7 +30,7 @@ def fedcomp(
 ) -> None:
     """Federated learning over slow links: compressed mean estimation on Flower."""
     if show_version:
-        typer.echo(f"fedcomp {version('fedcomp')}")
+        typer.echo(f"fedcomp {__version__}")
         raise typer.Exit
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -66,6 +67,14 @@ def test_bad_weights_are_refused(weight: float) -> None:
         estimator.add(payload, weight=weight, seed=seed)
     with pytest.raises(EmptyMean):
         estimator.result()
+
+
+@pytest.mark.parametrize("weight", [3, 3.0, np.int64(3), np.float32(3), np.float64(3)])
+def test_any_real_number_is_a_weight(weight: float) -> None:
+    (payload, _, seed), *_ = payloads(1, 40)
+    estimator = fedcomp.MeanEstimator(40)
+    estimator.add(payload, weight=weight, seed=seed)
+    assert estimator.result().weight == 3.0
 
 
 def test_a_rejected_payload_changes_nothing() -> None:
