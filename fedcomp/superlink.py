@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 import urllib.error
 import urllib.request
@@ -131,11 +133,10 @@ def tail(path: Path, lines: int) -> str:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    programs = str(Path(sys.executable).parent)
     return {
         **os.environ,
         "FLWR_HOME": str(folder),
-        "PATH": os.pathsep.join([programs, os.environ.get("PATH", "")]),
+        "PATH": os.pathsep.join([*_script_folders(), os.environ.get("PATH", "")]),
         "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
         "FLWR_DISABLE_UPDATE_CHECK": "1",
         "FLWR_TELEMETRY_ENABLED": "0",
@@ -145,7 +146,16 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _program(name: str) -> str:
-    return str(Path(sys.executable).parent / name)
+    """Return the path of one of Flower's programs, that of this Python's own environment first."""
+    places = os.pathsep.join([*_script_folders(), os.environ.get("PATH", "")])
+    found = shutil.which(name, path=places)
+    if found is None:
+        raise SuperLinkError(f"{name} was not found in {places}; install flwr[simulation] beside fedcomp")
+    return found
+
+
+def _script_folders() -> list[str]:
+    return [str(Path(sys.executable).parent), sysconfig.get_path("scripts")]
 
 
 def _free_ports(count: int) -> list[int]:
