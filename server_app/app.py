@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from collections.abc import Mapping
 
@@ -19,6 +18,7 @@ from fedcomp.tasks.registry import load_task
 from fedcomp.vectors import VectorSpec
 from server_app.checkpoint import CheckpointState, save_checkpoint
 from server_app.evaluation import evaluate
+from server_app.logs import log_to_stdout
 from server_app.reporting import Reporter
 from server_app.roster import Roster
 from server_app.rounds import RoundPlan, choose_cohort, run_round
@@ -34,7 +34,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run all rounds; a failure is recorded and raised, so that Flower sees it too."""
     config = RunConfig.from_mapping(context.run_config)
-    _log_to_stdout(config.log_level)
+    log_to_stdout(config.log_level)
     with Reporter.open(database_url()) as reporter:
         try:
             train(grid, config, reporter, flower_run_id=context.run_id)
@@ -84,14 +84,3 @@ def train(grid: Grid, config: RunConfig, reporter: Reporter, *, flower_run_id: i
             path = save_checkpoint(checkpoints_dir(reporter.run_id), state, position)
             reporter.checkpoint(str(path))
     return state
-
-
-def _log_to_stdout(level: str) -> None:
-    """Progress goes to standard output, which Flower carries to `flwr run --stream` and `flwr log`."""
-    logger = logging.getLogger("fedcomp")
-    logger.setLevel(level.upper())
-    if not logger.handlers:
-        handler = logging.StreamHandler(sys.stdout)
-        handler.setFormatter(logging.Formatter("%(message)s"))
-        logger.addHandler(handler)
-        logger.propagate = False
