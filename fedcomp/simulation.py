@@ -118,7 +118,10 @@ def simulate(
             finally:
                 kept = log_dir / f"{flower_run_id}.log"
                 shutil.copyfile(log_path, kept)
-            status = superlink.status(flower_run_id)
+            try:
+                status = superlink.status(flower_run_id)
+            except SuperLinkError as error:
+                raise SimulationFailed(f"the SuperLink ended before the run did ({error})", kept) from error
         if status != "finished:completed":
             raise SimulationFailed(f"Flower says {status!r}", kept)
         return flower_run_id

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -62,18 +64,48 @@ def test_a_failed_run_says_why_and_exits_non_zero(tmp_path: Path) -> None:
     assert processes_with("FEDCOMP_HOME", str(home)) == []
 
 
+def start_endless(home: Path, cwd: Path) -> subprocess.Popen[str]:
+    """Start a simulation of 500 rounds and return once its first round is recorded."""
+    process = start(
+        "fedcomp", "simulate", "--clients", "2", "--rounds", "500", "--task", QUICK_TASK, home=home, cwd=cwd
+    )
+    deadline = time.monotonic() + 120
+    while not any(item["rounds_done"] for item in records(home, cwd)):
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            pytest.fail(f"no round was recorded: {process.communicate()}")
+        time.sleep(0.5)
+    return process
+
+
+@pytest.mark.parametrize("program", ["flower-superlink", "flwr-simulation"])
+def test_a_killed_flower_process_fails_the_run(tmp_path: Path, program: str) -> None:
+    home = tmp_path / "home"
+    process = start_endless(home, tmp_path)
+    try:
+        victims = [
+            pid
+            for pid in processes_with("FEDCOMP_HOME", str(home))
+            if any(word.endswith(f"/{program}") for word in Path(f"/proc/{pid}/cmdline").read_text().split("\0"))
+        ]
+        assert victims
+        for pid in victims:
+            os.kill(pid, signal.SIGKILL)
+        _, err = process.communicate(timeout=150)
+    finally:
+        process.kill()
+    assert process.returncode == 1, err
+    assert "SimulationFailed" in err
+    found = record(home, tmp_path)
+    assert (found["status"], bool(found["error"])) == ("failed", True)
+    assert processes_with("FEDCOMP_HOME", str(home)) == []
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
 def test_ctrl_c_stops_everything(tmp_path: Path, name: str) -> None:
     home = tmp_path / "home"
-    process = start(
-        "fedcomp", "simulate", "--clients", "2", "--rounds", "500", "--task", QUICK_TASK, home=home, cwd=tmp_path
-    )
+    process = start_endless(home, tmp_path)
     try:
-        deadline = time.monotonic() + 120
-        while not any(item["rounds_done"] for item in records(home, tmp_path)):
-            assert time.monotonic() < deadline, "no round was recorded"
-            assert process.poll() is None
-            time.sleep(0.5)
         process.send_signal(signal.Signals[name])
         _, err = process.communicate(timeout=60)
     finally:
