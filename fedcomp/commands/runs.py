@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dashboard.store import RunStore
+from fedcomp.commands.program import program
 from fedcomp.commands.tables import print_table, runs_table
 from fedcomp.home import database_url, home
 
@@ -22,7 +23,7 @@ def runs(
         typer.echo("[" + ",\n ".join(run.model_dump_json() for run in found) + "]")
         return
     if not found:
-        typer.echo(f"no runs in {home()} yet; start one with `fedcomp simulate`")
+        typer.echo(f"no runs in {home()} yet; start one with `{program()} simulate`")
         return
     print_table(runs_table(found))
-    typer.echo(f"{len(found)} runs in {home()}; `fedcomp show RUN` shows one")
+    typer.echo(f"{len(found)} run{'s' * (len(found) != 1)} in {home()}; `{program()} show RUN` shows one")

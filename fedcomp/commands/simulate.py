@@ -17,6 +17,7 @@ from rich.console import Console
 from dashboard.schemas import RunDetail
 from dashboard.store import RunStore
 from fedcomp.commands.preflight import preflight
+from fedcomp.commands.program import program
 from fedcomp.commands.progress import RunProgress
 from fedcomp.commands.tables import print_table, rounds_table
 from fedcomp.config import Value
@@ -92,9 +93,10 @@ def print_verdict(run: RunDetail) -> None:
     sent = run.total_uplink_payload_bytes
     if run.mean_bits_per_coordinate:
         factor = FLOAT32_BITS / run.mean_bits_per_coordinate
+        typer.echo(f"compare with `{program()} simulate --compressor identity`, then list all with `{program()} runs`")
         typer.echo(
             f"uplink {sent / 1e6:.2f} MB instead of {sent * factor / 1e6:.2f} MB: {factor:.1f}x smaller than float32; "
-            f"see `fedcomp show {run.id}`, compare with `fedcomp simulate --compressor identity`"
+            f"see `{program()} show {run.id}`"
         )
 
 
