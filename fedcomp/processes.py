@@ -7,7 +7,7 @@ import secrets
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -15,15 +15,17 @@ MARK = "FEDCOMP_PROCESS_FAMILY"
 
 
 class ProcessFamily:
-    """Processes that share a mark in their environment.
+    """Processes that share a mark in their environment, and all others in their sessions.
 
-    Children of children that leave the process group, as Ray's daemons do, still carry the mark and are found by it
-    (on Linux, through /proc; elsewhere the process groups must do).
+    Children of children that start sessions of their own still carry the mark and are found by it. Some, as Ray's
+    daemons do, later write over their environment; ``observe``, called now and then, has noted their session by then.
+    This is for Linux, through /proc; elsewhere the process groups must do.
     """
 
     def __init__(self) -> None:
         self._mark = secrets.token_hex(16)
         self._started: list[subprocess.Popen[bytes]] = []
+        self._sessions: set[int] = set()
 
     def start(
         self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: IO[bytes]
@@ -41,12 +43,20 @@ class ProcessFamily:
         self._started.append(process)
         return process
 
+    def observe(self) -> None:
+        """Note the sessions of all processes that carry the mark now."""
+        for pid in self._carriers():
+            try:
+                self._sessions.add(os.getsid(pid))
+            except ProcessLookupError:
+                continue
+
     def end(self, *, grace: float = 10.0) -> None:
         """End all of them: politely first, after ``grace`` seconds by force."""
         for name in (signal.SIGTERM, signal.SIGKILL):
             for process in self._started:
                 _signal_group(process, name)
-            for pid in self._marked():
+            for pid in self._members():
                 _signal(pid, name)
             if self._wait(grace):
                 return
@@ -54,25 +64,37 @@ class ProcessFamily:
     def _wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            if all(process.poll() is not None for process in self._started) and not self._marked():
+            if all(process.poll() is not None for process in self._started) and not self._members():
                 return True
             time.sleep(0.1)
         return False
 
-    def _marked(self) -> list[int]:
+    def _members(self) -> list[int]:
+        self.observe()
+        return [pid for pid, session in _live_processes() if session in self._sessions]
+
+    def _carriers(self) -> list[int]:
         wanted = f"{MARK}={self._mark}".encode()
         found = []
-        for folder in Path("/proc").glob("[0-9]*"):
+        for pid, _ in _live_processes():
             try:
-                if wanted in (folder / "environ").read_bytes().split(b"\0") and not _is_zombie(folder):
-                    found.append(int(folder.name))
+                if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                    found.append(pid)
             except OSError:
                 continue  # it ended, or is another user's
         return found
 
 
-def _is_zombie(folder: Path) -> bool:
-    return (folder / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+def _live_processes() -> Iterator[tuple[int, int]]:
+    """Yield (process id, session id) of every process that has not ended."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            # After the name in parentheses: state, parent, process group, session.
+            state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
+        except OSError:
+            continue
+        if state != "Z":
+            yield int(folder.name), int(session)
 
 
 def _signal_group(process: subprocess.Popen[bytes], name: signal.Signals) -> None:

@@ -109,6 +109,7 @@ def simulate(
             try:
                 on_start(flower_run_id)
                 while process.poll() is None:
+                    superlink.observe()
                     on_poll(flower_run_id)
                     time.sleep(POLL_SECONDS)
                 on_poll(flower_run_id)

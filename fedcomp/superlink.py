@@ -77,6 +77,10 @@ class PrivateSuperLink:
         with log_path.open("wb") as output:
             return self._family.start(command, cwd=self.folder, env=self._env, output=output)
 
+    def observe(self) -> None:
+        """Keep track of what Flower and Ray start, so that all of it can be ended; call now and then."""
+        self._family.observe()
+
     def status(self, flower_run_id: str) -> str:
         """Return what Flower says of the run, such as ``finished:completed``."""
         answer = self._flwr("ls", CONNECTION, "--run-id", flower_run_id, "--format", "json")

@@ -28,7 +28,7 @@ class RunProgress:
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
-            disable=not console.is_terminal,
+            disable=not console.is_interactive,
         )
         self._task = self._bar.add_task("starting Flower", total=None)
 
@@ -56,7 +56,7 @@ class RunProgress:
             self._uplink += item.uplink_payload_bytes
             line = _line(item, self._uplink)
             self._bar.update(self._task, completed=item.round_index, description=line)
-            if not self._console.is_terminal:
+            if not self._console.is_interactive:
                 self._print(line)
 
     def _print(self, line: str) -> None:

@@ -6,13 +6,21 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.commands import QUICK_TASK, processes_with, record, records, run, start
+from tests.support.commands import QUICK_TASK, flower_processes, processes_with, record, records, run, start
 
 pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_running() -> Iterator[None]:
+    before = flower_processes()
+    yield
+    assert flower_processes() - before == set()
 
 
 def test_two_simulations_at_once_do_not_disturb_one_another(tmp_path: Path) -> None:
@@ -46,7 +54,6 @@ def test_two_simulations_at_once_do_not_disturb_one_another(tmp_path: Path) -> N
         assert f"fedcomp show {found['id']}" in out.splitlines()[-1]
     assert "32.0x smaller" in out1 or "31." in out1.splitlines()[-1]
     assert "1.0x smaller" in out2
-    assert processes_with("FEDCOMP_HOME", str(home)) == []
 
 
 def test_a_failed_run_says_why_and_exits_non_zero(tmp_path: Path) -> None:
@@ -61,7 +68,6 @@ def test_a_failed_run_says_why_and_exits_non_zero(tmp_path: Path) -> None:
     found = record(home, tmp_path)
     assert found["status"] == "failed"
     assert Path(err.split("its log is ")[1].split(")")[0]).read_text()
-    assert processes_with("FEDCOMP_HOME", str(home)) == []
 
 
 def start_endless(home: Path, cwd: Path) -> subprocess.Popen[str]:
@@ -98,7 +104,6 @@ def test_a_killed_flower_process_fails_the_run(tmp_path: Path, program: str) -> 
     assert "SimulationFailed" in err
     found = record(home, tmp_path)
     assert (found["status"], bool(found["error"])) == ("failed", True)
-    assert processes_with("FEDCOMP_HOME", str(home)) == []
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
@@ -113,7 +118,6 @@ def test_ctrl_c_stops_everything(tmp_path: Path, name: str) -> None:
     assert process.returncode == 130
     assert "interrupted" in err
     assert record(home, tmp_path)["status"] == "cancelled"
-    assert processes_with("FEDCOMP_HOME", str(home)) == []
 
 
 @pytest.mark.parametrize(
@@ -132,17 +136,3 @@ def test_wrong_settings_are_told_at_once(tmp_path: Path, arguments: tuple[str, .
     assert named in err
     assert "Traceback" not in err
     assert records(tmp_path / "home", tmp_path) == []
-
-
-def test_a_process_family_ends_its_daemons(tmp_path: Path) -> None:
-    from fedcomp.processes import ProcessFamily
-    from tests.support.commands import environment
-
-    family = ProcessFamily()
-    script = "sleep 1000 & setsid sleep 1000 & trap '' TERM; sleep 1000; sleep 1000"
-    with (tmp_path / "log").open("wb") as output:
-        family.start(["sh", "-c", script], cwd=tmp_path, env=environment(tmp_path / "home"), output=output)
-    time.sleep(0.5)
-    assert len(processes_with("FEDCOMP_HOME", str(tmp_path / "home"))) == 4
-    family.end(grace=2.0)
-    assert processes_with("FEDCOMP_HOME", str(tmp_path / "home")) == []
