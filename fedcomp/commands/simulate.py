@@ -89,7 +89,7 @@ def print_verdict(run: RunDetail) -> None:
     """Print the last lines: what data, how well, how much smaller, where to look next."""
     typer.echo(f"data: {run.data_label}")
     if run.last_accuracy is not None:
-        typer.echo(f"accuracy on held-out data after {run.rounds_done} rounds: {run.last_accuracy:.4f}")
+        typer.echo(f"accuracy on held-out data after round {run.rounds_done}: {run.last_accuracy:.4f}")
     sent = run.total_uplink_payload_bytes
     if run.mean_bits_per_coordinate:
         factor = FLOAT32_BITS / run.mean_bits_per_coordinate

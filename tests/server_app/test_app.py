@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from flwr.app import Context, Error, Message, RecordDict
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from safetensors.torch import load_file
 
 import fedcomp
@@ -14,9 +15,10 @@ from client_app.app import app as client_app
 from dashboard.store import RunStore
 from fedcomp.errors import ConfigError, FedcompError
 from fedcomp.flower import TrainReply, TrainRequest
-from fedcomp.home import database_url
+from fedcomp.home import database_url, home
 from server_app.app import main
 from server_app.roster import TooFewClients
+from server_app.secret import run_secret
 from tests.support.in_process_grid import InProcessGrid, Tamper
 from tests.support.runs import BUFFERS, run_in_process, settings
 from tests.support.tiny_task import BufferTask, TinyTask
@@ -87,6 +89,15 @@ def test_another_host_secret_gives_other_rotations(monkeypatch: pytest.MonkeyPat
     assert first == seeds()
     monkeypatch.setenv("FEDCOMP_RUN_SECRET", "another secret of that length")
     assert not first & seeds()
+
+
+def test_no_secret_travels() -> None:
+    run, grid = run_in_process(settings())
+    host_secret = (home() / "host-secret").read_bytes()
+    secrets = [host_secret, host_secret.hex().encode(), run_secret(1, home()), run_secret(1, home()).hex().encode()]
+    sent = b"".join(item.deflate() for message in grid.pushed for item in get_all_nested_objects(message).values())
+    kept = run.model_dump_json().encode()
+    assert not [secret for secret in secrets if secret in sent or secret in kept]
 
 
 def test_the_mean_of_what_was_sent_is_what_is_applied() -> None:
