@@ -23,7 +23,8 @@ def preflight(settings: Mapping[str, Value]) -> int:
         Naming what is wrong with the settings.
     """
     config = RunConfig.from_mapping(settings)
-    command = [sys.executable, "-m", "fedcomp.commands.preflight", config.compressor, config.task]
+    # -P: this folder is not on the path, as it is not where Flower runs the app.
+    command = [sys.executable, "-P", "-m", "fedcomp.commands.preflight", config.compressor, config.task]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
         answer = json.loads(done.stdout)

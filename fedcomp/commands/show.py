@@ -8,7 +8,7 @@ import typer
 
 from dashboard.store import RunStore
 from fedcomp.commands.tables import print_table, rounds_table
-from fedcomp.home import database_url
+from fedcomp.home import database_url, home
 
 
 def show(
@@ -27,3 +27,4 @@ def show(
     typer.echo(f"data: {found.data_label}")
     typer.echo(f"status: {found.status}" + (f" ({found.error})" if found.error else ""))
     typer.echo(f"checkpoint: {found.checkpoint_path or 'none'}")
+    typer.echo(f"records in {home()}")
