@@ -15,7 +15,7 @@ def main() -> None:
     generator = torch.Generator().manual_seed(1)
     vectors = [torch.randn(DIM, generator=generator) for _ in range(CLIENTS)]
     print(f"{'compressor':<14} {'bits/coordinate':>15} {'NMSE of the mean':>17}")
-    for spec in ("eden:bits=1", "eden:bits=2", "eden:bits=4", "identity"):
+    for spec in ("eden:bits=0.5", "eden:bits=1", "eden:bits=2", "eden:bits=4", "identity"):
         codec = fedcomp.compressor(spec)
         estimator = fedcomp.MeanEstimator(DIM)
         for client, vector in enumerate(vectors):

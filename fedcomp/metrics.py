@@ -28,11 +28,13 @@ def nmse(mean_estimate: Tensor, vectors: Sequence[Tensor]) -> float:
 def t_statistic(decodings: Sequence[Tensor], x: Tensor) -> float:
     """Return R·‖mean of R decodings − x‖² / (vNMSE·‖x‖²).
 
-    1 when the R errors are unbiased and independent, R when they are all the same error.
+    1 when the R errors are unbiased and independent or all zero, R when they are all the same error.
     """
     mean = decodings[0].double().clone()
     for decoding in decodings[1:]:
         mean += decoding.double()
     mean /= len(decodings)
     average = sum(float((decoding.double() - x.double()).square().sum()) for decoding in decodings) / len(decodings)
+    if average == 0:
+        return 1.0
     return len(decodings) * float((mean - x.double()).square().sum()) / average

@@ -7,7 +7,7 @@ from rich.table import Table
 from fedcomp.commands.tables import number, print_table
 from fedcomp.compressors.catalogue import SCHEMES
 
-EXAMPLES = ("identity", "eden:bits=1", "eden:bits=2", "eden:bits=3", "eden:bits=4", "eden:bits=8")
+EXAMPLES = ("identity", *(f"eden:bits={bits}" for bits in ("0.1", "0.5", "1", "1.5", "2", "3", "4", "8")))
 
 
 def compressors() -> None:

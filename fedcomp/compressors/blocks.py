@@ -1,7 +1,7 @@
 """How a vector is cut into blocks: whole blocks first, then ever smaller powers of two, never below 256.
 
 Two rounds of the rotation on fewer than 256 coordinates are visibly biased, so a last remainder below 256 is padded
-with zeros to 256, or sent raw as float32 when that is shorter. The cut depends on (dim, block, bits) only.
+with zeros to 256, or sent raw as float32 when that is shorter. The cut depends on (dim, block, raw or padded) only.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class BlockPlan:
         return sum(group.size * group.count for group in self.groups)
 
 
-def plan_blocks(dim: int, *, block: int, bits: int) -> BlockPlan:
-    """Return the cut of ``dim`` coordinates for blocks of at most ``block`` and ``bits`` bits a coordinate."""
+def plan_blocks(dim: int, *, block: int, raw_tail: bool) -> BlockPlan:
+    """Return the cut of ``dim`` coordinates into blocks of at most ``block``; a tail below 256 is raw or padded."""
     groups = []
     start, size = 0, block
     while size >= MIN_BLOCK:
@@ -70,6 +70,11 @@ def plan_blocks(dim: int, *, block: int, bits: int) -> BlockPlan:
             start += size * count
         size //= 2
     rest = dim - start
-    if rest * RAW_BYTES <= SCALE_BYTES + MIN_BLOCK * bits // 8:
+    if raw_tail or not rest:
         return BlockPlan(tuple(groups), rest)
     return BlockPlan((*groups, Group(MIN_BLOCK, 1, start, dim)), 0)
+
+
+def raw_is_shorter(dim: int, bits: float) -> bool:
+    """Whether a tail below 256 is shorter as float32 than as a padded block of ``bits`` bits a coordinate."""
+    return dim % MIN_BLOCK * RAW_BYTES <= SCALE_BYTES + MIN_BLOCK * bits / 8

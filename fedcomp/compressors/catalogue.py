@@ -30,7 +30,13 @@ class Scheme:
 
 SCHEMES: tuple[Scheme, ...] = (
     Scheme("identity", 0, "fedcomp.compressors.identity", "Identity", "every coordinate as float32"),
-    Scheme("eden", 1, "fedcomp.compressors.eden", "Eden", "rotated blocks, Lloyd-Max levels, one scale a block"),
+    Scheme(
+        "eden",
+        1,
+        "fedcomp.compressors.eden",
+        "Eden",
+        "rotated blocks: Lloyd-Max levels, a scale, a mean where it pays",
+    ),
 )
 
 

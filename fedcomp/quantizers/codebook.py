@@ -13,6 +13,7 @@ from torch import Tensor
 MAX_BITS = 8
 
 DISTORTION: dict[int, float] = {
+    0: 1.0,
     1: 0.3633802276,
     2: 0.1174818478,
     3: 0.03454776079,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import time
 import tracemalloc
 
@@ -14,12 +15,17 @@ import fedcomp
 from fedcomp.errors import PayloadError
 from fedcomp.wire import pack
 
-SPECS = ["identity", "eden:bits=1", "eden:bits=3", "eden:bits=8"]
+SPECS = ["identity", "eden:bits=0.3", "eden:bits=1", "eden:bits=2.5", "eden:bits=8"]
 SEED = 11
 
 
 def honest(spec: str, dim: int = 300) -> bytes:
-    return fedcomp.compressor(spec).encode(torch.linspace(-1, 1, dim), seed=SEED)
+    # A mean of two is worth sending, so the payloads have flags and means too.
+    return fedcomp.compressor(spec).encode(torch.linspace(1, 3, dim), seed=SEED)
+
+
+def eden_params(rate: int, *, log_block: int = 8, rounds: int = 2, flags: int = 0, raw: int = 0) -> bytes:
+    return struct.pack("<IBBBB", rate, log_block, rounds, flags, raw)
 
 
 def refuse(payload: bytes) -> None:
@@ -79,7 +85,16 @@ def test_appended_bytes(spec: str, extra: bytes) -> None:
 @given(
     scheme=st.integers(0, 255),
     dim=st.one_of(st.integers(0, 2**12), st.integers(0, 2**64 - 1)),
-    params=st.binary(max_size=6),
+    params=st.one_of(
+        st.binary(max_size=9),
+        st.builds(
+            lambda rate, log_block, flags, raw: eden_params(rate, log_block=log_block, flags=flags, raw=raw),
+            st.one_of(st.integers(0, 2**20), st.integers(0, 2**32 - 1)),
+            st.integers(6, 26),
+            st.integers(0, 2),
+            st.integers(0, 255),
+        ),
+    ),
     body=st.binary(max_size=300),
 )
 def test_valid_headers_that_lie(scheme: int, dim: int, params: bytes, body: bytes) -> None:
@@ -94,7 +109,10 @@ def test_valid_headers_that_lie(scheme: int, dim: int, params: bytes, body: byte
 
 
 @pytest.mark.parametrize("dim", [2**33, 2**40, 2**60, 2**64 - 1])
-@pytest.mark.parametrize(("scheme", "params"), [(0, b""), (1, b"\x01\x08\x02\x00"), (1, b"\x08\x10\x04\x00")])
+@pytest.mark.parametrize(
+    ("scheme", "params"),
+    [(0, b""), (1, eden_params(1)), (1, eden_params(0)), (1, eden_params(8 * 65536, flags=1)), (1, b"")],
+)
 def test_absurd_dims_cost_nothing(dim: int, scheme: int, params: bytes) -> None:
     payload = pack(scheme=scheme, dim=dim, params=params, body=b"\0" * 100, seed=SEED)
     tracemalloc.start()

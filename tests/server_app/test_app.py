@@ -58,7 +58,7 @@ def test_the_codec_is_what_travels() -> None:
     # Remove the codec and these sizes, which Flower itself counted, cannot come out.
     small, _ = run_in_process(settings(compressor="eden:bits=1"))
     large, grid = run_in_process(settings(compressor="identity"))
-    assert small.total_uplink_payload_bytes == 9 * (32 + 4 + 2 * (4 + 256 // 8))
+    assert small.total_uplink_payload_bytes == 9 * (32 + 8 + 2 * (4 + 256 // 8))
     assert large.total_uplink_payload_bytes == 9 * (32 + 4 * DIM)
     requests = [message for message in grid.pushed if "arrays" in message.content]
     assert {TrainRequest.from_record(item.content).compressor for item in requests} == {"identity"}

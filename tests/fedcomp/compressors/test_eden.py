@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import fedcomp
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.metrics import vnmse
-from fedcomp.wire import pack, read_header
+from fedcomp.wire import pack
 
 # The dim of the EMNIST CNN.
 MODEL_DIM = 1_206_590
@@ -32,24 +32,47 @@ def test_error_and_rate_are_honest_at_the_size_of_a_model(bits: int) -> None:
     x = gaussian(MODEL_DIM)
     codec = fedcomp.compressor(f"eden:bits={bits}")
     payload = codec.encode(x, seed=7)
-    assert vnmse(fedcomp.decode(payload, seed=7), x) == pytest.approx(PUBLISHED[bits], rel=0.02)
-    assert codec.expected_vnmse(MODEL_DIM) == pytest.approx(PUBLISHED[bits], rel=0.005)
-    assert fedcomp.bits_per_coordinate(payload) == 8 * len(payload) / MODEL_DIM <= 1.01 * bits
+    error = vnmse(fedcomp.decode(payload, seed=7), x)
+    assert error == pytest.approx(PUBLISHED[bits], rel=0.02)
+    assert error == pytest.approx(codec.expected_vnmse(MODEL_DIM), rel=0.01)
+    assert fedcomp.bits_per_coordinate(payload) == 8 * len(payload) / MODEL_DIM <= bits
 
 
-@pytest.mark.parametrize("bits", range(1, 9))
+# 1.571/p − 1 below one bit, where p is the rate; measured by others at 0.1, 0.25, 0.5 and 1.5 bits, without headers.
+@pytest.mark.parametrize(
+    ("bits", "published"), [(0.1, 14.71), (0.25, 5.28), (0.5, 2.142), (1.5, 0.3166), (2.5, 0.0818)]
+)
+def test_rates_between_integers_have_the_error_in_between(bits: float, published: float) -> None:
+    x = gaussian(MODEL_DIM)
+    codec = fedcomp.compressor(f"eden:bits={bits}")
+    payload = codec.encode(x, seed=7)
+    error = vnmse(fedcomp.decode(payload, seed=7), x)
+    assert error == pytest.approx(published, rel=0.03)
+    assert error == pytest.approx(codec.expected_vnmse(MODEL_DIM), rel=0.02)
+    assert len(payload) <= (1.01 * bits * MODEL_DIM / 8 + 64 if bits < 1 else bits * MODEL_DIM / 8)
+
+
+@pytest.mark.parametrize("bits", [1, 1.001, 1.25, 1.5, 2, 2.5, 3, 4, 7.3, 8])
 @pytest.mark.parametrize("dim", [65_536, 100_003, 820_522, MODEL_DIM, 2**20 + 1])
-def test_the_overhead_is_below_one_percent(bits: int, dim: int) -> None:
-    # The length depends on dim alone, so a vector of zeros tells it.
-    payload = fedcomp.compressor(f"eden:bits={bits}").encode(torch.zeros(dim), seed=0)
-    assert fedcomp.bits_per_coordinate(payload) <= 1.01 * bits
+@pytest.mark.parametrize("mean", [0.0, 5.0])
+def test_no_budget_is_overdrawn_or_wasted(bits: float, dim: int, mean: float) -> None:
+    payload = fedcomp.compressor(f"eden:bits={bits}").encode(gaussian(dim) + mean, seed=0)
+    assert 0.99 * bits <= fedcomp.bits_per_coordinate(payload) <= bits
 
 
-@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("bits", [0.01, 0.05, 0.1, 0.3, 0.5, 0.9])
+@pytest.mark.parametrize("dim", [100_003, MODEL_DIM])
+def test_small_budgets_are_kept_but_for_the_header(bits: float, dim: int) -> None:
+    payload = fedcomp.compressor(f"eden:bits={bits}").encode(gaussian(dim), seed=0)
+    assert len(payload) <= 1.01 * bits * dim / 8 + 64
+
+
+@pytest.mark.parametrize("bits", [0.1, 0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8])
 @pytest.mark.parametrize("block", [256, 4096, 65536])
-def test_every_payload_projects_onto_its_input(bits: int, block: int) -> None:
-    for x in (gaussian(70_000), gaussian(70_000).exp(), torch.arange(5000) % 7 - 3.0):
-        x = x.float()
+def test_every_payload_projects_onto_its_input(bits: float, block: int) -> None:
+    # Zero-mean vectors: where a mean is sent the law holds for the rest only.
+    heavy = gaussian(70_000) * gaussian(70_000, 1).exp()
+    for x in (gaussian(70_000), heavy, torch.arange(4998) % 7 - 3.0):
         estimate = roundtrip(x, f"eden:bits={bits},block={block}").double()
         assert float(estimate @ x.double() / (x.double() @ x.double())) == pytest.approx(1, abs=1e-5)
 
@@ -78,6 +101,28 @@ def test_magnitudes_at_the_limit_stay_finite() -> None:
         fedcomp.compressor("eden:bits=1").encode(torch.full((5000,), torch.finfo(torch.float32).max), seed=1)
 
 
+@pytest.mark.parametrize(("bits", "bound"), [(1, 0.0062), (2, 0.0014)])
+def test_a_mean_is_not_paid_for(bits: int, bound: float) -> None:
+    # Without the mean this is 0.571 and 0.133: the rotation would spread it over all coordinates.
+    x = 1 + 0.1 * gaussian(65_536)
+    payload = fedcomp.compressor(f"eden:bits={bits}").encode(x, seed=1)
+    assert vnmse(fedcomp.decode(payload, seed=1), x) < bound
+    assert fedcomp.bits_per_coordinate(payload) <= bits
+
+
+def test_constants_come_back() -> None:
+    assert torch.equal(roundtrip(torch.full((5000,), 3.0)), torch.full((5000,), 3.0))
+    assert vnmse(roundtrip(torch.full((5000,), 0.1)), torch.full((5000,), 0.1)) < 1e-5
+
+
+def test_means_are_sent_by_the_blocks_that_gain() -> None:
+    flat, shifted = gaussian(16384), gaussian(16384) + 3
+    codec = fedcomp.compressor("eden:bits=2")
+    estimate = fedcomp.decode(codec.encode(torch.cat([flat, shifted]), seed=1), seed=1)
+    assert vnmse(estimate[:16384], flat) == pytest.approx(0.134, rel=0.06)
+    assert vnmse(estimate[16384:], shifted) == pytest.approx(0.0134, rel=0.06)
+
+
 def test_zero_decodes_to_zero() -> None:
     assert torch.equal(roundtrip(torch.zeros(5000)), torch.zeros(5000))
     mixed = torch.cat([torch.zeros(16384), gaussian(16384)])
@@ -87,6 +132,7 @@ def test_zero_decodes_to_zero() -> None:
 def test_raw_remainders_are_exact() -> None:
     x = gaussian(256 + 5)
     assert torch.equal(roundtrip(x, "eden:bits=1")[256:], x[256:])
+    assert roundtrip(x, "eden:bits=1")[:256].count_nonzero() > 0
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
@@ -143,7 +189,7 @@ def test_chunks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     x = gaussian(70_000)
     codec = fedcomp.compressor("eden:bits=3,block=256")
     expected, decoded = codec.encode(x, seed=1), roundtrip(x, "eden:bits=3,block=256")
-    monkeypatch.setattr("fedcomp.compressors.eden._CHUNK", {"cpu": 512, "cuda": 512})
+    monkeypatch.setattr("fedcomp.compressors.rows._CHUNK", {"cpu": 512, "cuda": 512})
     assert codec.encode(x, seed=1) == expected
     assert torch.equal(fedcomp.decode(expected, seed=1), decoded)
 
@@ -161,8 +207,8 @@ def test_mmse_has_the_smaller_error_and_says_it_is_biased() -> None:
     x = gaussian(100_000)
     codec = fedcomp.compressor("eden:bits=1,scale=mmse")
     assert not codec.is_unbiased
-    assert vnmse(roundtrip(x, "eden:bits=1,scale=mmse"), x) == pytest.approx(0.3634, rel=0.02)
-    assert codec.expected_vnmse(100_000) == pytest.approx(0.3634, rel=1e-3)
+    assert vnmse(roundtrip(x, "eden:bits=1,scale=mmse"), x) == pytest.approx(0.3634, rel=0.03)
+    assert codec.expected_vnmse(100_000) == pytest.approx(0.3634, rel=0.02)
 
 
 def test_one_round_does_not_claim_to_be_unbiased() -> None:
@@ -177,12 +223,13 @@ def test_small_dims_have_no_expected_error() -> None:
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ("bits=0", "bits is 0; allowed: 1, 2, … 8"),
-        ("bits=9", "bits is 9"),
-        ("bits=1.5", "bits is 1.5"),
+        ("bits=0", "bits is 0; allowed: any number above 0, at most 8"),
+        ("bits=8.01", "bits is 8.01"),
+        ("bits=-1", "bits is -1"),
+        ("bits=nan", "bits is nan"),
         ("bits=true", "bits is True"),
         ("bits=two", "bits is 'two'"),
-        ("block=255", "block is 255; allowed: powers of two from 256 to 65536"),
+        ("block=255", "block is 255; allowed: powers of two from 256 to 16777216"),
         ("block=128", "block is 128"),
         ("rounds=0", "rounds is 0; allowed: 1, 2, … 4"),
         ("scale=none", "scale is 'none'; allowed: unbiased, mmse"),
@@ -194,38 +241,51 @@ def test_bad_options_are_named(options: str, named: str) -> None:
         fedcomp.compressor(f"eden:{options}")
 
 
-@given(st.integers(1, 8), st.integers(8, 16), st.integers(1, 4), st.sampled_from(["unbiased", "mmse"]))
-def test_the_spec_makes_the_same_compressor(bits: int, log_block: int, rounds: int, scale: str) -> None:
+@given(st.floats(0.001, 8), st.integers(8, 24), st.integers(1, 4), st.sampled_from(["unbiased", "mmse"]))
+def test_the_spec_makes_the_same_compressor(bits: float, log_block: int, rounds: int, scale: str) -> None:
     codec = fedcomp.compressor("eden", bits=bits, block=2**log_block, rounds=rounds, scale=scale)
     assert fedcomp.compressor(str(codec.spec)) == codec
+
+
+def eden_params(rate: int, log_block: int, rounds: int, flags: int, raw: int) -> bytes:
+    return struct.pack("<IBBBB", rate, log_block, rounds, flags, raw)
 
 
 @pytest.mark.parametrize(
     ("params", "body", "error"),
     [
-        (b"\x02\x0e\x02", b"", "4 bytes of parameters"),
-        (b"\x00\x0e\x02\x00", b"", "bits 0"),
-        (b"\x09\x0e\x02\x00", b"", "bits 9"),
-        (b"\x02\x07\x02\x00", b"", r"block 2\^7"),
-        (b"\x02\x3f\x02\x00", b"", r"block 2\^63"),
-        (b"\x02\x0e\x00\x00", b"", "rounds 0"),
-        (b"\x02\x0e\x02\x01", b"", "02010?|020e0201"),
-        (b"\x02\x0e\x02\x00", b"short", "has 260 bytes of body, not 5|has 68 bytes of body, not 5"),
+        (b"\x02\x0e\x02", b"", "8 bytes of parameters"),
+        (eden_params(8 * 65536 + 1, 14, 2, 0, 0), b"", "rate 524289/65536"),
+        (eden_params(65536, 7, 2, 0, 0), b"", r"block 2\^7"),
+        (eden_params(65536, 25, 2, 0, 0), b"", r"block 2\^25"),
+        (eden_params(65536, 14, 0, 0, 0), b"", "rounds 0"),
+        (eden_params(65536, 14, 5, 0, 0), b"", "rounds 5"),
+        (eden_params(65536, 14, 2, 2, 0), b"", "flags 2"),
+        (eden_params(65536, 14, 2, 0, 7), b"", "raw 7; allowed: .*raw 0 or 4"),
+        (eden_params(2 * 65536, 14, 2, 0, 4), b"short", "has 84 bytes of body and 0 of means, not 5"),
+        (eden_params(2 * 65536, 14, 2, 1, 4), b"", "has 84 bytes of body and None of means, not 0"),
+        (eden_params(2 * 65536, 14, 2, 1, 4), b"\x03" + bytes(88), "None of means"),
+        (eden_params(2 * 65536, 14, 2, 1, 4), b"\x00" + bytes(84), "None of means"),
+        (eden_params(2 * 65536, 14, 2, 1, 4), b"\x01" + bytes(84), "84 bytes of body and 3 of means, not 85"),
     ],
 )
 def test_impossible_headers_are_refused(params: bytes, body: bytes, error: str) -> None:
-    payload = pack(scheme=1, dim=256, params=params, body=body, seed=1)
+    payload = pack(scheme=1, dim=256 + 4, params=params, body=body, seed=1)
     with pytest.raises(InvalidParams, match=error):
         fedcomp.decode(payload, seed=1)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_scales_and_raw_values_that_are_not_finite_are_refused(value: float) -> None:
-    for dim, at in ((256, 0), (3, 0)):
-        honest = fedcomp.compressor("eden:bits=2").encode(torch.ones(dim), seed=1)
-        header = read_header(honest)
-        body = bytearray(honest[32 + len(header.params) :])
-        struct.pack_into("<f", body, at, value)
-        forged = pack(scheme=1, dim=dim, params=header.params, body=body, seed=1)
+def test_scales_means_and_raw_values_that_are_not_finite_are_refused(value: float) -> None:
+    # A block with a mean (flags, mean, scale, 64 bytes of codes) and four raw values.
+    body = bytearray(1 + 2 + 4 + 64 + 16)
+    body[0] = 1
+    params = eden_params(2 * 65536, 8, 2, 1, 4)
+    honest = fedcomp.decode(pack(scheme=1, dim=260, params=params, body=body, seed=1), seed=1)
+    assert honest.tolist() == [0.0] * 260
+    as_float, as_half = struct.pack("<f", value), struct.pack("<f", value)[2:]
+    for start, data in ((1, as_half), (3, as_float), (len(body) - 4, as_float)):
+        forged = bytearray(body)
+        forged[start : start + len(data)] = data
         with pytest.raises(NonFinite, match="not finite; reject the sender"):
-            fedcomp.decode(forged, seed=1)
+            fedcomp.decode(pack(scheme=1, dim=260, params=params, body=forged, seed=1), seed=1)
