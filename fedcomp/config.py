@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fedcomp.errors import ConfigError
 
 Value = str | int | float | bool
+MIN_FRACTION = 2**-16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
 _KEY = re.compile(r"[a-z][a-z0-9_\-]*")
 
@@ -72,6 +73,33 @@ def reject_unknown(spec_name: str, options: Mapping[str, Value], allowed: Mappin
         if key not in allowed:
             choices = ", ".join(sorted(allowed)) or "none"
             raise ConfigError(f"{spec_name}: unknown option {key!r} (value {options[key]!r}); allowed: {choices}")
+
+
+def integer_option(spec: Spec, key: str, default: int, *, low: int, high: int) -> int:
+    """Return an integer option; raises ConfigError unless it is from ``low`` to ``high``."""
+    value = spec.options.get(key, default)
+    if isinstance(value, bool | str) or value != int(value) or not low <= value <= high:
+        raise ConfigError(f"{spec.name}: {key} is {value!r}; allowed: integers from {low} to {high}")
+    return int(value)
+
+
+def choice_option(spec: Spec, key: str, choices: tuple[str, ...]) -> str:
+    """Return an option that is one of ``choices``, the first by default; raises ConfigError unless it is."""
+    value = spec.options.get(key, choices[0])
+    if value not in choices:
+        raise ConfigError(f"{spec.name}: {key} is {value!r}; allowed: {', '.join(choices)}")
+    return str(value)
+
+
+def fraction_option(spec: Spec, key: str, default: float) -> float:
+    """Return an option from 2^-16 to 1; raises ConfigError unless it is.
+
+    A smaller share would let a few bytes stand for a vector of any size, which a decoder would have to allocate.
+    """
+    value = spec.options.get(key, default)
+    if isinstance(value, bool | str) or not MIN_FRACTION <= value <= 1:
+        raise ConfigError(f"{spec.name}: {key} is {value!r}; allowed: numbers from {MIN_FRACTION} to 1")
+    return float(value)
 
 
 def _parse_value(text: str) -> Value:

@@ -130,6 +130,11 @@ def rademacher_signs(seed: int, count: int, *, rotation_round: int) -> NDArray[n
     return np.float32(1) - np.float32(2) * bits.astype(np.float32)
 
 
+def uniforms(seed: int, count: int) -> NDArray[np.float32]:
+    """Return ``count`` independent numbers for stochastic rounding, multiples of 2^-24 in [0, 1); float32."""
+    return (words(seed, Stream.ROUNDING, count) >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
 def permutation(seed: int, count: int) -> NDArray[np.int64]:
     """Return a uniformly random order of ``range(count)``, the same on every machine."""
     keys = words(seed, Stream.PERMUTATION, 2 * count).astype(np.uint64)

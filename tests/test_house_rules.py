@@ -37,6 +37,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.coding": CODEC,
     "fedcomp.compressors": CODEC | {"fedcomp.compressors", "fedcomp.config", "fedcomp.wire"},
     "fedcomp.compressors.catalogue": set(),
+    "fedcomp.feedback": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.tasks": BASE | {"fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
     "fedcomp.flower": BASE,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedcomp.config import Spec
-from fedcomp.errors import ConfigError, NonFinite
+from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.wire import Header, pack
 
 Shapes = Sequence[tuple[int, ...]]
@@ -103,6 +103,40 @@ class Compressor(ABC):
 
     def __repr__(self) -> str:
         return f"compressor({str(self.spec)!r})"
+
+
+def read_floats(data: memoryview, *, dim: int) -> Tensor:
+    """Read little-endian float32 numbers of a payload of ``dim`` coordinates.
+
+    Raises
+    ------
+    NonFinite
+        When one of them is NaN or infinite.
+    """
+    values = np.frombuffer(data, dtype="<f4").astype(np.float32)
+    if not np.isfinite(values).all():
+        index = int((~np.isfinite(values)).argmax())
+        raise NonFinite(f"payload of dim {dim} holds {values[index]} at place {index}; reject the sender")
+    return torch.from_numpy(values)
+
+
+def check_body(header: Header, body: memoryview, expected: int, *, what: str) -> None:
+    """Raise InvalidParams unless the body has the ``expected`` number of bytes."""
+    if len(body) != expected:
+        raise InvalidParams(
+            f"{what} of dim {header.dim} has {expected} bytes of body, not {len(body)}; reject the sender"
+        )
+
+
+def check_params(header: Header, expected: int, *, what: str) -> None:
+    """Raise InvalidParams unless the header has the ``expected`` number of bytes of parameters."""
+    if len(header.params) != expected:
+        raise InvalidParams(f"{what} has {expected} bytes of parameters, the header holds {len(header.params)}")
+
+
+def to_bytes(values: Tensor) -> bytes:
+    """Return float32 numbers as little-endian bytes."""
+    return values.detach().cpu().numpy().astype("<f4", copy=False).tobytes()
 
 
 def _as_vector(x: Tensor | NDArray[np.floating]) -> Tensor:

@@ -61,6 +61,7 @@ def seeds() -> dict[str, object]:
 
 def payloads() -> list[dict[str, object]]:
     cases: list[dict[str, object]] = []
+    others = ("drive", "hadamard", "float16", "bfloat16", "qsgd", "terngrad", "sign", "topk:fraction=0.1", "randk")
     specs = (
         "identity",
         "eden:bits=0.5",
@@ -69,6 +70,7 @@ def payloads() -> list[dict[str, object]]:
         "eden:bits=2.5",
         "eden:bits=4,block=256",
         "eden:bits=8",
+        *others,
     )
     for make in (integers, shifted):
         for spec in specs:
@@ -76,7 +78,7 @@ def payloads() -> list[dict[str, object]]:
                 payload = fedcomp.compressor(spec).encode(make(dim), seed=2**63 + 5)
                 decoded = fedcomp.decode(payload, seed=2**63 + 5)
                 case = {"input": make.__name__, "spec": spec, "dim": dim, "payload": payload.hex()}
-                cases.append({**case, "decoded": decoded.tolist()})
+                cases.append({**case, "decoded": [round(value, 6) for value in decoded.tolist()]})
     return cases
 
 

@@ -12,16 +12,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedcomp
-from fedcomp.errors import PayloadError
+from fedcomp.compressors.catalogue import SCHEMES
+from fedcomp.errors import InvalidParams, PayloadError
 from fedcomp.wire import pack
 
-SPECS = ["identity", "eden:bits=0.3", "eden:bits=1", "eden:bits=2.5", "eden:bits=8"]
+SPECS = [*fedcomp.available_compressors(), "eden:bits=0.3", "eden:bits=2.5", "eden:bits=8", "topk:fraction=0.2"]
 SEED = 11
 
 
 def honest(spec: str, dim: int = 300) -> bytes:
     # A mean of two is worth sending, so the payloads have flags and means too.
     return fedcomp.compressor(spec).encode(torch.linspace(1, 3, dim), seed=SEED)
+
+
+@pytest.mark.parametrize("name", ["topk", "randk"])
+def test_a_few_bytes_cannot_stand_for_any_dim(name: str) -> None:
+    # Nothing or one value sent of 2^32 coordinates: true to its length, and 16 GiB to allocate.
+    number = next(scheme.number for scheme in SCHEMES if scheme.name == name)
+    for count, body in ((0, b""), (1, bytes(8 if name == "topk" else 4))):
+        payload = pack(scheme=number, dim=2**32, params=struct.pack("<Q", count), body=body, seed=SEED)
+        with pytest.raises(InvalidParams):
+            fedcomp.decode(payload, seed=SEED)
 
 
 def eden_params(rate: int, *, log_block: int = 8, rounds: int = 2, flags: int = 0, raw: int = 0) -> bytes:
@@ -83,8 +94,8 @@ def test_appended_bytes(spec: str, extra: bytes) -> None:
 
 
 @given(
-    scheme=st.integers(0, 255),
-    dim=st.one_of(st.integers(0, 2**12), st.integers(0, 2**64 - 1)),
+    scheme=st.one_of(st.integers(0, 12), st.integers(0, 255)),
+    dim=st.one_of(st.integers(0, 2**12), st.integers(2**33 + 1, 2**64 - 1)),
     params=st.one_of(
         st.binary(max_size=9),
         st.builds(

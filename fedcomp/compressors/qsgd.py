@@ -1,0 +1,133 @@
+"""QSGD: each coordinate as a stochastic level of its bucket's norm.
+
+Alistarh, Grubic, Li, Tomioka, Vojnovic, "QSGD: Communication-efficient SGD via gradient quantization and encoding",
+NeurIPS 2017 (arXiv 1610.02132), §3. Levels are packed in whole bits; the norms count.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedcomp.coding.bitpack import pack_bits, unpack_bits
+from fedcomp.compressors.base import Compressor, check_body, check_params, read_floats, to_bytes
+from fedcomp.config import Spec, choice_option, integer_option, reject_unknown
+from fedcomp.errors import ConfigError, InvalidParams, NonFinite
+from fedcomp.quantizers.stochastic import round_stochastically
+from fedcomp.wire import Header
+
+NORMS = ("l2", "max")
+MAX_BUCKET = 65536
+_PARAMS = struct.Struct("<BBI")
+
+
+@dataclass(frozen=True, repr=False)
+class QSGD(Compressor):
+    """Send per bucket its norm as float32 and per coordinate sign and level, rounded stochastically, in whole bits.
+
+    Guarantee: unbiased over the seed. With the L2 norm the error is at most min(n/s², √n/s)·‖x‖² for buckets of n
+    coordinates and s levels. Cost: one pass.
+
+    Attributes
+    ----------
+    levels
+        s from 1 to 127: levels from -s to s, in ⌈log2(2s+1)⌉ bits. ``bits=B`` is short for 2^(B−1) − 1.
+    bucket
+        Coordinates that share a norm, a multiple of 8 up to 65,536.
+    norm
+        ``"l2"`` or ``"max"``, the largest magnitude.
+    """
+
+    number: ClassVar[int] = 6
+
+    levels: int = 7
+    bucket: int = 512
+    norm: str = "l2"
+
+    @classmethod
+    def from_spec(cls, spec: Spec) -> Self:
+        """Build from ``qsgd:bits=4,bucket=512,norm=l2`` or with ``levels`` instead of ``bits``."""
+        reject_unknown("qsgd", spec.options, {"bits": 0, "levels": 0, "bucket": 0, "norm": 0})
+        if "bits" in spec.options and "levels" in spec.options:
+            raise ConfigError("qsgd: bits and levels are both given; give one, bits=B means levels=2^(B-1)-1")
+        bits = integer_option(spec, "bits", 4, low=2, high=8)
+        levels = integer_option(spec, "levels", 2 ** (bits - 1) - 1, low=1, high=127)
+        bucket = integer_option(spec, "bucket", 512, low=8, high=MAX_BUCKET)
+        if bucket % 8:
+            raise ConfigError(f"qsgd: bucket is {bucket}; allowed: multiples of 8 from 8 to {MAX_BUCKET}")
+        return cls(levels, bucket, choice_option(spec, "norm", NORMS))
+
+    @property
+    def spec(self) -> Spec:
+        """``qsgd`` with all options."""
+        return Spec("qsgd", {"levels": self.levels, "bucket": self.bucket, "norm": self.norm})
+
+    @property
+    def nominal_bits(self) -> float:
+        """Bits of a level and a coordinate's share of the norm."""
+        return _level_bits(self.levels) + 32 / self.bucket
+
+    @property
+    def is_unbiased(self) -> bool:
+        """True."""
+        return True
+
+    def expected_vnmse(self, dim: int) -> float | None:
+        """Return None: it depends on how the magnitudes are distributed."""
+        del dim
+        return None
+
+    def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
+        bucket = _actual_bucket(x.numel(), self.bucket)
+        wide = torch.nn.functional.pad(x, (0, -x.numel() % bucket)).view(-1, bucket).double()
+        norms = wide.square().sum(dim=1).sqrt() if self.norm == "l2" else wide.abs().amax(dim=1)
+        sent = _round_up(norms)
+        if not bool(torch.isfinite(sent).all()):
+            raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
+        divisor = torch.where(sent > 0, sent, 1.0).double()
+        positions = (wide / divisor[:, None] * self.levels).float()
+        symbols = round_stochastically(positions, seed=seed).clamp_(-self.levels, self.levels) + self.levels
+        codes = pack_bits(symbols, _level_bits(self.levels))
+        body = to_bytes(sent) + codes.cpu().numpy().tobytes()
+        return _PARAMS.pack(self.levels, NORMS.index(self.norm), self.bucket), body
+
+    @classmethod
+    def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
+        """Map norms and packed levels to the estimate."""
+        del seed
+        check_params(header, _PARAMS.size, what="qsgd")
+        levels, norm, bucket = _PARAMS.unpack(header.params)
+        if not (1 <= levels <= 127 and norm < len(NORMS) and 8 <= bucket <= MAX_BUCKET and bucket % 8 == 0):
+            raise InvalidParams(
+                f"qsgd has levels {levels}, norm {norm}, bucket {bucket}; allowed: 1…127, 0 or 1, 8…65536"
+            )
+        bits, bucket = _level_bits(levels), _actual_bucket(header.dim, bucket)
+        count = -(-header.dim // bucket)
+        check_body(header, body, 4 * count + count * bucket * bits // 8, what="qsgd")
+        norms = read_floats(body[: 4 * count], dim=header.dim).to(device)
+        codes = torch.from_numpy(np.frombuffer(body[4 * count :], dtype=np.uint8).copy()).to(device)
+        symbols = unpack_bits(codes.view(count, bucket * bits // 8), bits, bucket)
+        if bool((symbols > 2 * levels).any()):
+            raise InvalidParams(f"payload holds levels above {levels}; reject the sender")
+        estimate: Tensor = (symbols.float() - levels) / levels * norms[:, None]
+        return estimate.reshape(-1)[: header.dim].clone()
+
+
+def _level_bits(levels: int) -> int:
+    return (2 * levels).bit_length()
+
+
+def _actual_bucket(dim: int, bucket: int) -> int:
+    """Return the bucket, or less for a vector that is shorter; a multiple of 8."""
+    return min(bucket, max(8, -(-dim // 8) * 8))
+
+
+def _round_up(norms: Tensor) -> Tensor:
+    """Round float64 norms to float32 so that no coordinate exceeds its bucket's norm."""
+    rounded = norms.float()
+    return torch.where(rounded.double() < norms, torch.nextafter(rounded, torch.full_like(rounded, torch.inf)), rounded)

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+import fedcomp
+from fedcomp.errors import DimMismatch, NonFinite
+from fedcomp.feedback import ErrorFeedback
+
+
+@pytest.mark.parametrize("spec", fedcomp.available_compressors())
+def test_nothing_is_lost(spec: str) -> None:
+    feedback = ErrorFeedback(fedcomp.compressor(spec))
+    generator = torch.Generator().manual_seed(1)
+    for seed in range(4):
+        x = torch.randn(1000, generator=generator)
+        before = torch.zeros(1000) if feedback.residual is None else feedback.residual.clone()
+        decoded = fedcomp.decode(feedback.encode(x, seed=seed), seed=seed)
+        assert feedback.residual is not None
+        torch.testing.assert_close(decoded + feedback.residual, x + before, rtol=1e-5, atol=1e-5)
+
+
+def test_a_biased_scheme_gets_there_with_feedback_and_not_without() -> None:
+    # The same vector again and again: with feedback the mean of what was decoded tends to it.
+    x = torch.randn(2000, generator=torch.Generator().manual_seed(2))
+    codec = fedcomp.compressor("topk:fraction=0.1")
+    feedback = ErrorFeedback(codec)
+    sent = torch.stack([fedcomp.decode(feedback.encode(x, seed=s), seed=s) for s in range(100)]).mean(dim=0)
+    alone = fedcomp.decode(codec.encode(x, seed=0), seed=0)
+    assert fedcomp.metrics.vnmse(sent, x) < 0.02
+    assert fedcomp.metrics.vnmse(alone, x) > 0.4
+
+
+def test_what_cannot_be_encoded_leaves_the_residual() -> None:
+    feedback = ErrorFeedback(fedcomp.compressor("sign"))
+    feedback.encode(torch.tensor([1.0, -3.0]), seed=1)
+    with pytest.raises(NonFinite):
+        feedback.encode(torch.tensor([1.0, float("nan")]), seed=1)
+    with pytest.raises(DimMismatch, match="one ErrorFeedback a sender and model"):
+        feedback.encode(torch.ones(3), seed=1)
+    assert feedback.residual is not None
+    assert feedback.residual.tolist() == [-1.0, -1.0]
