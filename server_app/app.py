@@ -47,7 +47,7 @@ def main(grid: Grid, context: Context) -> None:
 def train(grid: Grid, config: RunConfig, reporter: Reporter, *, flower_run_id: int) -> dict[str, Tensor]:
     """Run all rounds and return the final model's state dict."""
     # What is wrong with the settings is said before anybody waits for clients.
-    fedcomp.compressor(config.compressor)
+    codec = fedcomp.compressor(config.compressor)
     optimizer = ServerOptimizer(build_strategy(config))
     task = load_task(config.task)
     model = task.build_model(seed=config.seed)
@@ -56,6 +56,8 @@ def train(grid: Grid, config: RunConfig, reporter: Reporter, *, flower_run_id: i
     reporter.start(config, data_label=task.data_label, dim=layout.dim, flower_run_id=flower_run_id, device=device)
     log.info("run %s in %s: %s, %s, dim %d", reporter.run_id, home(), config.task, config.compressor, layout.dim)
     log.info("data: %s", task.data_label)
+    if not codec.is_unbiased:
+        log.warning("%s is biased and the clients do not use error feedback: expect a worse model", config.compressor)
 
     test = task.test_examples(seed=config.seed)
     plan = RoundPlan(layout, run_secret(config.seed, home()), config.compressor, config.round_timeout)

@@ -281,6 +281,13 @@ def test_errors_of_the_product_are_fedcomp_errors() -> None:
     assert issubclass(TooFewClients, FedcompError)
 
 
+@pytest.mark.parametrize(("compressor", "warned"), [("sign", True), ("qsgd", False)])
+def test_a_biased_compressor_is_warned_of(compressor: str, warned: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    run, _ = run_in_process(settings(compressor=compressor, num_server_rounds=1))
+    assert run.rounds[0].status == "ok"
+    assert ("is biased" in capsys.readouterr().out) == warned
+
+
 def test_node_ids_do_not_matter() -> None:
     config = settings(seed=5)
     first, _ = run_in_process(config)
