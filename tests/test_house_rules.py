@@ -38,6 +38,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.compressors": CODEC | {"fedcomp.compressors", "fedcomp.config", "fedcomp.wire"},
     "fedcomp.compressors.catalogue": set(),
     "fedcomp.feedback": BASE | {"fedcomp.compressors", "fedcomp.wire"},
+    "fedcomp.bench": BASE | {"fedcomp.aggregation", "fedcomp.bench", "fedcomp.compressors", "fedcomp.metrics"},
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.tasks": BASE | {"fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
     "fedcomp.flower": BASE,

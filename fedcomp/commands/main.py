@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcomp import __version__
-from fedcomp.commands import compressors, runs, show, simulate
+from fedcomp.commands import bench, compressors, runs, show, simulate
 from fedcomp.errors import FedcompError
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app.command("simulate")(simulate.simulate)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.command("compressors")(compressors.compressors)
+app.add_typer(bench.app, name="bench")
 
 
 @app.callback(invoke_without_command=True)

@@ -1,0 +1,41 @@
+"""Error against bits, as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fedcomp.bench.dme import DmeResult, shannon_vnmse
+
+
+def plot_errors(results: Sequence[DmeResult], path: Path) -> None:
+    """Write vNMSE against bits on the wire as PNG, a line a scheme, with the Shannon bound; logarithmic error axis.
+
+    One panel a combination of distribution and dim.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    panels = list(dict.fromkeys((item.distribution, item.dim) for item in results))
+    figure = Figure(figsize=(6.4 * len(panels), 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    for index, (distribution, dim) in enumerate(panels, start=1):
+        axes = figure.add_subplot(1, len(panels), index)
+        shown = [item for item in results if (item.distribution, item.dim) == (distribution, dim) and item.vnmse > 0]
+        for name in dict.fromkeys(item.spec.partition(":")[0] for item in shown):
+            line = sorted((i for i in shown if i.spec.partition(":")[0] == name), key=lambda i: i.bits_per_coordinate)
+            axes.plot([i.bits_per_coordinate for i in line], [i.vnmse for i in line], marker="o", label=name)
+        if shown:
+            low, high = (f(i.bits_per_coordinate for i in shown) for f in (min, max))
+            bits = np.linspace(max(low, 0.05), min(high, 8.5), 200)
+            axes.plot(
+                bits, [shannon_vnmse(b) for b in bits], color="black", linestyle=":", label="Shannon bound (Gaussian)"
+            )
+        axes.set(
+            yscale="log", xlabel="bits per coordinate on the wire", ylabel="vNMSE", title=f"{distribution}, dim {dim:,}"
+        )
+        axes.grid(visible=True, which="both", alpha=0.25)
+        axes.legend()
+    figure.savefig(path, dpi=120)
