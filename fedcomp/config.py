@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from fedcomp.errors import ConfigError
@@ -61,7 +61,7 @@ def parse_spec(text: str) -> Spec:
     return Spec(name, options)
 
 
-def reject_unknown(spec_name: str, options: Mapping[str, Value], allowed: Mapping[str, object]) -> None:
+def reject_unknown(spec_name: str, options: Mapping[str, Value], allowed: Collection[str]) -> None:
     """Raise ConfigError when ``options`` has a key that ``allowed`` has not.
 
     Raises
@@ -78,7 +78,7 @@ def reject_unknown(spec_name: str, options: Mapping[str, Value], allowed: Mappin
 def integer_option(spec: Spec, key: str, default: int, *, low: int, high: int) -> int:
     """Return an integer option; raises ConfigError unless it is from ``low`` to ``high``."""
     value = spec.options.get(key, default)
-    if isinstance(value, bool | str) or value != int(value) or not low <= value <= high:
+    if isinstance(value, bool | str) or not low <= value <= high or value != int(value):
         raise ConfigError(f"{spec.name}: {key} is {value!r}; allowed: integers from {low} to {high}")
     return int(value)
 

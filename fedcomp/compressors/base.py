@@ -50,9 +50,10 @@ class Compressor(ABC):
     def is_unbiased(self) -> bool:
         """Whether the mean of the decoded vectors over seeds is the input."""
 
-    @abstractmethod
     def expected_vnmse(self, dim: int) -> float | None:
-        """Return E‖x̂−x‖²/‖x‖² on a zero-mean vector of ``dim`` coordinates; None where unknown."""
+        """Return E‖x̂−x‖²/‖x‖² on a zero-mean vector of ``dim`` coordinates; None where it depends on the vector."""
+        del dim
+        return None
 
     @classmethod
     @abstractmethod
@@ -118,6 +119,11 @@ def read_floats(data: memoryview, *, dim: int) -> Tensor:
         index = int((~np.isfinite(values)).argmax())
         raise NonFinite(f"payload of dim {dim} holds {values[index]} at place {index}; reject the sender")
     return torch.from_numpy(values)
+
+
+def read_codes(data: memoryview, device: torch.device) -> Tensor:
+    """Copy packed codes to ``device``, uint8."""
+    return torch.from_numpy(np.frombuffer(data, dtype=np.uint8).copy()).to(device)
 
 
 def check_body(header: Header, body: memoryview, expected: int, *, what: str) -> None:

@@ -27,7 +27,7 @@ class Drive(Eden):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``drive:block=16384,rounds=2,scale=unbiased``; every option has a default."""
-        reject_unknown("drive", spec.options, {"block": 0, "rounds": 0, "scale": 0})
+        reject_unknown("drive", spec.options, ("block", "rounds", "scale"))
         eden = Eden.from_spec(Spec("drive", {**spec.options, "bits": 1}))
         return cls(1.0, eden.block, eden.rounds, eden.scale)
 

@@ -12,17 +12,16 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedcomp.coding.bitpack import pack_bits
-from fedcomp.compressors.base import Compressor
+from fedcomp.compressors.base import Compressor, check_params, read_codes, read_floats, to_bytes
 from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, plan_blocks, raw_is_shorter
 from fedcomp.compressors.means import means_bytes, pack_means, unpack_means
 from fedcomp.compressors.rates import MAX_RATE, captured_share, choose_rate, code_bytes, split_block, total_code_bytes
-from fedcomp.compressors.rows import chunk_means, chunks, floats, largest, levels, power_of_two, take, to_unit_range
-from fedcomp.config import Spec, reject_unknown
+from fedcomp.compressors.rows import chunk_means, chunks, largest, levels, power_of_two, put, take, to_unit_range
+from fedcomp.config import Spec, choice_option, integer_option, reject_unknown
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.quantizers.codebook import DISTORTION, MAX_BITS, dequantize, quantize
 from fedcomp.transforms.hadamard import rotate, rotation_signs, unrotate
@@ -71,20 +70,15 @@ class Eden(Compressor):
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``eden:bits=2,block=16384,rounds=2,scale=unbiased``; every option has a default."""
         options = dict(spec.options)
-        reject_unknown("eden", options, {"bits": 0, "block": 0, "rounds": 0, "scale": 0})
+        reject_unknown("eden", options, ("bits", "block", "rounds", "scale"))
         bits = options.get("bits", 2)
         if isinstance(bits, bool | str) or not 0 < bits <= MAX_BITS:
             raise ConfigError(f"eden: bits is {bits!r}; allowed: any number above 0, at most {MAX_BITS}")
         block = options.get("block", default_block(bits))
         if isinstance(block, bool) or block not in (2**k for k in range(8, 25)):
             raise ConfigError(f"eden: block is {block!r}; allowed: powers of two from {MIN_BLOCK} to {MAX_BLOCK}")
-        rounds = options.get("rounds", 2)
-        if isinstance(rounds, bool) or rounds not in range(1, MAX_ROUNDS + 1):
-            raise ConfigError(f"eden: rounds is {rounds!r}; allowed: 1, 2, … {MAX_ROUNDS}")
-        scale = options.get("scale", "unbiased")
-        if scale not in SCALES:
-            raise ConfigError(f"eden: scale is {scale!r}; allowed: {', '.join(SCALES)}")
-        return cls(float(bits), int(block), int(rounds), str(scale))
+        rounds = integer_option(spec, "rounds", 2, low=1, high=MAX_ROUNDS)
+        return cls(float(bits), int(block), rounds, choice_option(spec, "scale", SCALES))
 
     @property
     def spec(self) -> Spec:
@@ -137,14 +131,14 @@ class Eden(Compressor):
             scales.append(scale)
             codes.append(packed)
             used += last - first
-        scale_array = torch.cat(scales).cpu().numpy().astype("<f4") if scales else np.zeros(0, dtype="<f4")
-        if not np.isfinite(scale_array).all():
+        all_scales = torch.cat(scales or [x.new_zeros(0)])
+        if not bool(torch.isfinite(all_scales).all()):
             raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
-        raw = x[x.numel() - plan.raw :].cpu().numpy().astype("<f4")
+        raw = x[x.numel() - plan.raw :]
         code_array = b"".join(part.cpu().numpy().tobytes() for part in codes)
         flags = _HAS_MEANS if packed_means else 0
         params = _PARAMS.pack(rate, self.block.bit_length() - 1, self.rounds, flags, plan.raw)
-        return params, b"".join((packed_means, scale_array.tobytes(), code_array, raw.tobytes()))
+        return params, b"".join((packed_means, to_bytes(all_scales), code_array, to_bytes(raw)))
 
     def _quantize(self, blocks: Tensor, signs: Tensor, rate: int) -> tuple[Tensor, Tensor]:
         """Map blocks (m, n) to their scales (m,) and packed indices, a row a block: first k, then the others."""
@@ -177,12 +171,12 @@ class Eden(Compressor):
         rate, plan, rounds, mean_bytes = _read_params(header, body)
         scales_end = mean_bytes + 4 * plan.num_blocks
         codes_end = len(body) - 4 * plan.raw
-        means, scales = unpack_means(body[:mean_bytes], plan.num_blocks), floats(body[mean_bytes:scales_end])
-        raw = floats(body[codes_end:])
-        if not bool(torch.isfinite(scales).all() and torch.isfinite(raw).all() and torch.isfinite(means).all()):
-            raise NonFinite(f"payload of dim {header.dim} holds a value that is not finite; reject the sender")
-        means, scales = means.to(device), scales.to(device)
-        codes = torch.from_numpy(np.frombuffer(body[scales_end:codes_end], dtype=np.uint8).copy()).to(device)
+        means = unpack_means(body[:mean_bytes], plan.num_blocks).to(device)
+        if not bool(torch.isfinite(means).all()):
+            raise NonFinite(f"payload of dim {header.dim} holds a mean that is not finite; reject the sender")
+        scales = read_floats(body[mean_bytes:scales_end], dim=header.dim).to(device)
+        codes = read_codes(body[scales_end:codes_end], device)
+        raw = read_floats(body[codes_end:], dim=header.dim).to(device)
         out = torch.empty(header.dim, dtype=torch.float32, device=device)
         signs = rotation_signs(seed, largest(plan), rounds=rounds, device=device)
         used_blocks = used_codes = 0
@@ -196,12 +190,9 @@ class Eden(Compressor):
                 [levels(packed[:, :cut], k, low + 1), levels(packed[:, cut:], group.size - k, low)], dim=1
             )
             rows = slice(used_blocks, used_blocks + m)
-            estimate = (unrotate(centroid, signs) * scales[rows, None] + means[rows, None]).reshape(-1)
-            start = group.start + first * group.size
-            stop = min(group.start + last * group.size, group.stop)
-            out[start:stop] = estimate[: stop - start]
+            put(out, unrotate(centroid, signs) * scales[rows, None] + means[rows, None], group, first, last)
             used_blocks, used_codes = used_blocks + m, used_codes + length
-        out[header.dim - plan.raw :] = raw.to(device)
+        out[header.dim - plan.raw :] = raw
         # Near float32's limit an estimate may exceed a value that itself is finite.
         limit = torch.finfo(torch.float32).max
         return out.clamp_(-limit, limit)
@@ -217,8 +208,7 @@ def default_block(bits: float) -> int:
 
 def _read_params(header: Header, body: memoryview) -> tuple[int, BlockPlan, int, int]:
     """Return (rate code, plan, rounds, bytes of the means) once they are possible and fit the body's length."""
-    if len(header.params) != _PARAMS.size:
-        raise InvalidParams(f"eden has {_PARAMS.size} bytes of parameters, the header holds {len(header.params)}")
+    check_params(header, _PARAMS.size, what="eden")
     rate, log_block, rounds, flags, raw = _PARAMS.unpack(header.params)
     possible = rate <= MAX_RATE and 8 <= log_block <= 24 and 1 <= rounds <= MAX_ROUNDS and flags <= _HAS_MEANS
     if not possible or raw not in (0, header.dim % MIN_BLOCK):

@@ -9,14 +9,13 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedcomp.coding.bitpack import pack_bits, unpack_bits
-from fedcomp.compressors.base import Compressor, check_body, check_params, read_floats, to_bytes
+from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
 from fedcomp.compressors.blocks import MIN_BLOCK, BlockPlan, plan_blocks, raw_is_shorter
-from fedcomp.compressors.rows import chunks, largest, take
+from fedcomp.compressors.rows import chunks, largest, put, take
 from fedcomp.config import Spec, integer_option, reject_unknown
 from fedcomp.errors import InvalidParams, NonFinite
 from fedcomp.quantizers.stochastic import round_stochastically
@@ -48,7 +47,7 @@ class HadamardSQ(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``hadamard:bits=2``."""
-        reject_unknown("hadamard", spec.options, {"bits": 0})
+        reject_unknown("hadamard", spec.options, ("bits",))
         return cls(integer_option(spec, "bits", 2, low=1, high=8))
 
     @property
@@ -65,11 +64,6 @@ class HadamardSQ(Compressor):
     def is_unbiased(self) -> bool:
         """True."""
         return True
-
-    def expected_vnmse(self, dim: int) -> float | None:
-        """Return None: it depends on the extremes of each block."""
-        del dim
-        return None
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         raw_tail = raw_is_shorter(x.numel(), self.bits)
@@ -100,7 +94,7 @@ class HadamardSQ(Compressor):
         check_body(header, body, codes_end + 4 * plan.raw, what="hadamard")
         ranges = read_floats(body[:ranges_end], dim=header.dim).view(-1, 2).to(device)
         raw = read_floats(body[codes_end:], dim=header.dim).to(device)
-        codes = torch.from_numpy(np.frombuffer(body[ranges_end:codes_end], dtype=np.uint8).copy()).to(device)
+        codes = read_codes(body[ranges_end:codes_end], device)
         signs = rotation_signs(seed, largest(plan), rounds=ROUNDS, device=device)
         out = torch.empty(header.dim, dtype=torch.float32, device=device)
         used_blocks = used_codes = 0
@@ -110,10 +104,7 @@ class HadamardSQ(Compressor):
             levels = unpack_bits(codes[used_codes : used_codes + length].view(m, -1), bits, group.size).float()
             low, high = ranges[used_blocks : used_blocks + m].unbind(dim=1)
             step = (high - low) / (2**bits - 1)
-            estimate = unrotate(low[:, None] + levels * step[:, None], signs).reshape(-1)
-            start = group.start + first * group.size
-            stop = min(group.start + last * group.size, group.stop)
-            out[start:stop] = estimate[: stop - start]
+            put(out, unrotate(low[:, None] + levels * step[:, None], signs), group, first, last)
             used_blocks, used_codes = used_blocks + m, used_codes + length
         out[header.dim - plan.raw :] = raw
         if not bool(torch.isfinite(out).all()):

@@ -45,15 +45,10 @@ class _Half(Compressor):
         """True: rounding is stochastic."""
         return True
 
-    def expected_vnmse(self, dim: int) -> float | None:
-        """Return None: it depends on how the magnitudes are distributed; 1e-5 at most for bfloat16."""
-        del dim
-        return None
-
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from the name alone."""
-        reject_unknown(cls.name, spec.options, {})
+        reject_unknown(cls.name, spec.options, ())
         return cls()
 
     @staticmethod

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from fedcomp.compressors.base import Compressor
+from fedcomp.compressors.base import Compressor, check_body, check_params, read_floats, to_bytes
 from fedcomp.config import Spec, reject_unknown
-from fedcomp.errors import InvalidParams, NonFinite
 from fedcomp.wire import Header
 
 
@@ -47,23 +45,17 @@ class Identity(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``identity``."""
-        reject_unknown("identity", spec.options, {})
+        reject_unknown("identity", spec.options, ())
         return cls()
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         del seed
-        return b"", x.cpu().numpy().astype("<f4", copy=False).tobytes()
+        return b"", to_bytes(x)
 
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
         """Map 4·dim bytes to a float32 vector."""
         del seed
-        if header.params:
-            raise InvalidParams(f"identity has no parameters, the header holds {len(header.params)} bytes of them")
-        if len(body) != 4 * header.dim:
-            raise InvalidParams(f"identity of dim {header.dim} has {4 * header.dim} bytes of body, not {len(body)}")
-        values = np.frombuffer(body, dtype="<f4").astype(np.float32)
-        if not np.isfinite(values).all():
-            index = int((~np.isfinite(values)).argmax())
-            raise NonFinite(f"payload decodes to {values[index]} at coordinate {index}; reject the sender")
-        return torch.from_numpy(values).to(device)
+        check_params(header, 0, what="identity")
+        check_body(header, body, 4 * header.dim, what="identity")
+        return read_floats(body, dim=header.dim).to(device)

@@ -10,12 +10,11 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedcomp.coding.bitpack import pack_bits, unpack_bits
-from fedcomp.compressors.base import Compressor, check_body, check_params, read_floats, to_bytes
+from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
 from fedcomp.config import Spec, choice_option, integer_option, reject_unknown
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.quantizers.stochastic import round_stochastically
@@ -52,7 +51,7 @@ class QSGD(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``qsgd:bits=4,bucket=512,norm=l2`` or with ``levels`` instead of ``bits``."""
-        reject_unknown("qsgd", spec.options, {"bits": 0, "levels": 0, "bucket": 0, "norm": 0})
+        reject_unknown("qsgd", spec.options, ("bits", "levels", "bucket", "norm"))
         if "bits" in spec.options and "levels" in spec.options:
             raise ConfigError("qsgd: bits and levels are both given; give one, bits=B means levels=2^(B-1)-1")
         bits = integer_option(spec, "bits", 4, low=2, high=8)
@@ -76,11 +75,6 @@ class QSGD(Compressor):
     def is_unbiased(self) -> bool:
         """True."""
         return True
-
-    def expected_vnmse(self, dim: int) -> float | None:
-        """Return None: it depends on how the magnitudes are distributed."""
-        del dim
-        return None
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         bucket = _actual_bucket(x.numel(), self.bucket)
@@ -110,7 +104,7 @@ class QSGD(Compressor):
         count = -(-header.dim // bucket)
         check_body(header, body, 4 * count + count * bucket * bits // 8, what="qsgd")
         norms = read_floats(body[: 4 * count], dim=header.dim).to(device)
-        codes = torch.from_numpy(np.frombuffer(body[4 * count :], dtype=np.uint8).copy()).to(device)
+        codes = read_codes(body[4 * count :], device)
         symbols = unpack_bits(codes.view(count, bucket * bits // 8), bits, bucket)
         if bool((symbols > 2 * levels).any()):
             raise InvalidParams(f"payload holds levels above {levels}; reject the sender")

@@ -42,7 +42,7 @@ class RandK(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``randk:fraction=0.05``."""
-        reject_unknown("randk", spec.options, {"fraction": 0})
+        reject_unknown("randk", spec.options, ("fraction",))
         return cls(fraction_option(spec, "fraction", 0.05))
 
     @property

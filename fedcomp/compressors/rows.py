@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,6 +45,13 @@ def take(x: Tensor, group: Group, first: int, last: int, *, subtract: Tensor | N
     return blocks if subtract is None else blocks - subtract[:, None]
 
 
+def put(out: Tensor, blocks: Tensor, group: Group, first: int, last: int) -> None:
+    """Write blocks ``first`` to ``last`` of the group, (m, size), to their places in ``out``; padding is dropped."""
+    start = group.start + first * group.size
+    stop = min(group.start + last * group.size, group.stop)
+    out[start:stop] = blocks.reshape(-1)[: stop - start]
+
+
 def chunk_means(x: Tensor, group: Group, first: int, last: int) -> Tensor:
     """Return the means worth sending of blocks ``first`` to ``last`` of the group, 0 elsewhere; shape (m,)."""
     blocks = take(x, group, first, last)
@@ -69,11 +75,6 @@ def to_unit_range(blocks: Tensor) -> tuple[Tensor, Tensor]:
 def power_of_two(exponents: Tensor) -> Tensor:
     """Return 2^e as float64, exactly; torch.ldexp and torch.pow go through float32 or may be off by a bit."""
     return ((exponents.to(torch.int64) + 1023) << 52).view(torch.float64)
-
-
-def floats(data: memoryview) -> Tensor:
-    """Read little-endian float32 numbers."""
-    return torch.from_numpy(np.frombuffer(data, dtype="<f4").astype(np.float32))
 
 
 def levels(packed: Tensor, count: int, bits: int) -> Tensor:

@@ -34,7 +34,7 @@ class Sign(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``sign``."""
-        reject_unknown("sign", spec.options, {})
+        reject_unknown("sign", spec.options, ())
         return cls()
 
     @property
@@ -52,14 +52,9 @@ class Sign(Compressor):
         """False: there is nothing random in it."""
         return False
 
-    def expected_vnmse(self, dim: int) -> float | None:
-        """Return None: 1 − 2/π on a Gaussian vector, another on others."""
-        del dim
-        return None
-
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         del seed
-        scales = [part.double().abs().mean().float() for part in x.split(BLOCK)] if x.numel() else []  # type: ignore[no-untyped-call]
+        scales = [part.double().abs().mean().float() for part in torch.split(x, BLOCK)] if x.numel() else []
         bits = np.packbits((x < 0).cpu().numpy(), bitorder="little")
         return b"", (to_bytes(torch.stack(scales)) if scales else b"") + bits.tobytes()
 

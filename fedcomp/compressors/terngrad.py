@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from fedcomp.coding.trits import MAX_BYTE, pack_trits, trit_bytes, unpack_trits
-from fedcomp.compressors.base import Compressor, check_body, check_params, read_floats, to_bytes
+from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
 from fedcomp.config import Spec, reject_unknown
 from fedcomp.errors import InvalidParams
 from fedcomp.quantizers.stochastic import round_stochastically
@@ -33,7 +32,7 @@ class TernGrad(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``terngrad``."""
-        reject_unknown("terngrad", spec.options, {})
+        reject_unknown("terngrad", spec.options, ())
         return cls()
 
     @property
@@ -51,11 +50,6 @@ class TernGrad(Compressor):
         """True."""
         return True
 
-    def expected_vnmse(self, dim: int) -> float | None:
-        """Return None: it depends on the largest magnitude."""
-        del dim
-        return None
-
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         largest = x.abs().amax() if x.numel() else x.new_zeros(())
         positions = (x.double() / torch.where(largest > 0, largest, 1.0).double()).float()
@@ -69,7 +63,7 @@ class TernGrad(Compressor):
         check_params(header, 0, what="terngrad")
         check_body(header, body, 4 + trit_bytes(header.dim), what="terngrad")
         largest = read_floats(body[:4], dim=header.dim).to(device)
-        packed = np.frombuffer(body[4:], dtype=np.uint8).copy()
-        if (packed > MAX_BYTE).any():
-            raise InvalidParams(f"payload holds a byte of {packed.max()}, five trits are at most {MAX_BYTE}")
-        return (unpack_trits(torch.from_numpy(packed).to(device), header.dim).float() - 1) * largest
+        packed = read_codes(body[4:], device)
+        if bool((packed > MAX_BYTE).any()):
+            raise InvalidParams(f"payload holds a byte of {int(packed.max())}, five trits are at most {MAX_BYTE}")
+        return (unpack_trits(packed, header.dim).float() - 1) * largest

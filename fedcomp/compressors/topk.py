@@ -42,7 +42,7 @@ class TopK(Compressor):
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``topk:fraction=0.01``."""
-        reject_unknown("topk", spec.options, {"fraction": 0})
+        reject_unknown("topk", spec.options, ("fraction",))
         return cls(fraction_option(spec, "fraction", 0.01))
 
     @property
@@ -59,11 +59,6 @@ class TopK(Compressor):
     def is_unbiased(self) -> bool:
         """False."""
         return False
-
-    def expected_vnmse(self, dim: int) -> float | None:
-        """Return None: it depends on how the magnitudes are distributed."""
-        del dim
-        return None
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         del seed

@@ -4,6 +4,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -78,7 +79,9 @@ def test_every_truncation_is_found() -> None:
         (lambda p: p[:4], Truncated, "4 bytes, its header alone 32"),
     ],
 )
-def test_each_failure_has_its_own_error(change, error: type[PayloadError], words: str) -> None:  # type: ignore[no-untyped-def]
+def test_each_failure_has_its_own_error(
+    change: Callable[[bytes], bytes], error: type[PayloadError], words: str
+) -> None:
     with pytest.raises(error, match=words):
         unpack(change(PAYLOAD), seed=3)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 from fedcomp.tasks.base import Examples
@@ -12,7 +13,7 @@ from tests.support.tiny_task import BufferTask, TinyTask
 CPU = torch.device("cpu")
 
 
-def test_accuracy_and_loss_are_means_over_examples_whatever_the_batches(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_accuracy_and_loss_are_means_over_examples_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     task = TinyTask()
     model, examples = task.build_model(seed=1), task.test_examples(seed=1)
     outputs = model(examples.inputs).detach()

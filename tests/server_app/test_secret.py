@@ -10,6 +10,11 @@ from fedcomp.errors import ConfigError
 from server_app.secret import run_secret
 
 
+@pytest.fixture(autouse=True)
+def no_secret_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEDCOMP_RUN_SECRET", raising=False)
+
+
 def test_a_run_repeats_on_its_host_only(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()

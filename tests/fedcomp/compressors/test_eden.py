@@ -231,7 +231,7 @@ def test_small_dims_have_no_expected_error() -> None:
         ("bits=two", "bits is 'two'"),
         ("block=255", "block is 255; allowed: powers of two from 256 to 16777216"),
         ("block=128", "block is 128"),
-        ("rounds=0", "rounds is 0; allowed: 1, 2, … 4"),
+        ("rounds=0", "rounds is 0; allowed: integers from 1 to 4"),
         ("scale=none", "scale is 'none'; allowed: unbiased, mmse"),
         ("bit=2", "unknown option 'bit' .*allowed: bits, block, rounds, scale"),
     ],
@@ -287,5 +287,7 @@ def test_scales_means_and_raw_values_that_are_not_finite_are_refused(value: floa
     for start, data in ((1, as_half), (3, as_float), (len(body) - 4, as_float)):
         forged = bytearray(body)
         forged[start : start + len(data)] = data
-        with pytest.raises(NonFinite, match="not finite; reject the sender"):
+        with pytest.raises(
+            NonFinite, match=r"(a mean that is not finite|holds (nan|-?inf) at place \d+); reject the sender"
+        ):
             fedcomp.decode(pack(scheme=1, dim=260, params=params, body=forged, seed=1), seed=1)

@@ -136,6 +136,9 @@ def test_the_error_is_the_expected_one(spec: str) -> None:
     [
         ("hadamard:bits=0", "hadamard: bits is 0; allowed: integers from 1 to 8"),
         ("hadamard:bits=1.5", "bits is 1.5"),
+        ("hadamard:bits=nan", "bits is nan"),
+        ("qsgd:levels=inf", "levels is inf"),
+        ("topk:fraction=nan", "fraction is nan"),
         ("qsgd:bits=9", "qsgd: bits is 9; allowed: integers from 2 to 8"),
         ("qsgd:bits=4,levels=7", "bits and levels are both given"),
         ("qsgd:bucket=100", "bucket is 100; allowed: multiples of 8"),
