@@ -69,6 +69,11 @@ class Compressor(ABC):
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         """Return (params, body) for a contiguous, finite float32 vector."""
 
+    def _encode_shaped(self, x: Tensor, *, seed: int, shapes: Shapes | None) -> tuple[bytes, bytes]:
+        """Return (params, body); a scheme that makes use of the tensors' shapes overrides this one."""
+        del shapes
+        return self._encode_finite(x, seed=seed)
+
     def encode(self, x: Tensor | NDArray[np.floating], *, seed: int, shapes: Shapes | None = None) -> bytes:
         """Map a vector to payload bytes.
 
@@ -99,7 +104,7 @@ class Compressor(ABC):
         if shapes is not None and sum(prod(shape) for shape in shapes) != vector.numel():
             total = sum(prod(shape) for shape in shapes)
             raise ConfigError(f"shapes hold {total} coordinates, the vector has {vector.numel()}; give those of x")
-        params, body = self._encode_finite(vector, seed=seed)
+        params, body = self._encode_shaped(vector, seed=seed, shapes=shapes)
         return pack(scheme=self.number, dim=vector.numel(), params=params, body=body, seed=seed)
 
     def __repr__(self) -> str:
