@@ -119,6 +119,7 @@ def run_round(
 ) -> RoundOutcome:
     """Send ``model`` to the cohort and return the mean of the updates that came back in time and in order."""
     result = RoundOutcome(raw=raw)
+    codec = fedcomp.compressor(plan.compressor)
     downlink_seed = derive_seed(plan.secret, round_index, COHORT_CLIENT_ID, "downlink")
     downlink = fedcomp.compressor("identity").encode(model, seed=downlink_seed, shapes=plan.layout.shapes)
     requests = {
@@ -129,11 +130,13 @@ def run_round(
             layout=plan.layout.fingerprint,
             client=client.name,
             round_index=round_index,
-            compressor=plan.compressor,
-            encode_seed=derive_seed(plan.secret, round_index, client.client_id, "rotation"),
+            compressor=str(codec.for_member(rank, len(cohort)).spec),
+            encode_seed=derive_seed(
+                plan.secret, round_index, COHORT_CLIENT_ID if codec.shares_seed else client.client_id, "rotation"
+            ),
             training_seed=derive_seed(plan.secret, round_index, client.client_id, "training"),
         )
-        for client in cohort
+        for rank, client in enumerate(cohort)
     }
     deadline = time.monotonic() + plan.timeout
     messages = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -54,8 +56,31 @@ def draw(distribution: str, dim: int, *, seed: int) -> Tensor:
     return DISTRIBUTIONS[distribution](dim, torch.Generator().manual_seed(seed))
 
 
-def load_update(path: Path) -> Tensor:
-    """Return the float tensors of a safetensors file as one vector.
+def square_shapes(dim: int) -> list[tuple[int, ...]]:
+    """Return the shapes that a drawn vector is taken for: a nearly square matrix, and a vector of what is left."""
+    side = math.isqrt(dim)
+    columns = dim // side if side else 0
+    return [(side, columns), (dim - side * columns,)]
+
+
+@dataclass(frozen=True)
+class SavedUpdate:
+    """A client update from a file.
+
+    Attributes
+    ----------
+    vector
+        All float tensors, one after the other.
+    shapes
+        Their shapes.
+    """
+
+    vector: Tensor
+    shapes: list[tuple[int, ...]]
+
+
+def load_update(path: Path) -> SavedUpdate:
+    """Return the float tensors of a safetensors file as one vector, in the file's order.
 
     Raises
     ------
@@ -63,9 +88,9 @@ def load_update(path: Path) -> Tensor:
         When the file cannot be read or holds no float tensor.
     """
     try:
-        tensors = [value.reshape(-1).float() for value in load_file(path).values() if value.is_floating_point()]
+        tensors = [value.float() for value in load_file(path).values() if value.is_floating_point()]
     except (OSError, SafetensorError) as error:
         raise ConfigError(f"--update {path}: {error}; give a safetensors file") from error
     if not tensors:
         raise ConfigError(f"--update {path} holds no float tensor")
-    return torch.cat(tensors)
+    return SavedUpdate(torch.cat([value.reshape(-1) for value in tensors]), [tuple(value.shape) for value in tensors])

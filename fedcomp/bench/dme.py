@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from fedcomp.aggregation import MeanEstimator
-from fedcomp.bench.distributions import draw
+from fedcomp.bench.distributions import SavedUpdate, draw, square_shapes
 from fedcomp.compressors.registry import compressor, decode
 from fedcomp.metrics import nmse, vnmse
-from fedcomp.seeds import derive_seed
+from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,9 @@ class DmeResult:
 
 
 def measure(
-    spec: str, *, distribution: str, dim: int, clients: int, repeats: int, seed: int, update: Tensor | None = None
+    spec: str, *, distribution: str, dim: int, clients: int, repeats: int, seed: int, update: SavedUpdate | None = None
 ) -> DmeResult:
-    """Encode the vectors of ``clients`` clients ``repeats`` times, each with a seed of its own, and return the errors.
+    """Encode the vectors of ``clients`` clients ``repeats`` times, with new seeds each time, and return the errors.
 
     Parameters
     ----------
@@ -56,16 +56,18 @@ def measure(
     """
     codec = compressor(spec)
     secret = b"fedcomp bench dme" + seed.to_bytes(8, "little")
+    shapes = update.shapes if update is not None else square_shapes(dim)
     single = mean = 0.0
     sent = 0
     for repeat in range(repeats):
         vectors = [
-            update if update is not None else _vector(secret, distribution, dim, repeat, c) for c in range(clients)
+            update.vector if update is not None else _vector(secret, distribution, dim, repeat, c)
+            for c in range(clients)
         ]
         estimator = MeanEstimator(vectors[0].numel())
         for client, x in enumerate(vectors):
-            rotation = derive_seed(secret, repeat, client, "rotation")
-            payload = codec.encode(x, seed=rotation)
+            rotation = derive_seed(secret, repeat, COHORT_CLIENT_ID if codec.shares_seed else client, "rotation")
+            payload = codec.for_member(client, clients).encode(x, seed=rotation, shapes=shapes)
             single += vnmse(decode(payload, seed=rotation), x)
             estimator.add(payload, weight=1.0, seed=rotation)
             sent += len(payload)
@@ -84,11 +86,11 @@ def sweep(
     clients: int,
     repeats: int,
     seed: int,
-    update: Tensor | None = None,
+    update: SavedUpdate | None = None,
 ) -> Iterator[DmeResult]:
     """Yield ``measure`` of every combination, as it is done."""
     for distribution in distributions if update is None else ["update"]:
-        for dim in dims if update is None else [update.numel()]:
+        for dim in dims if update is None else [update.vector.numel()]:
             for spec in specs:
                 yield measure(
                     spec, distribution=distribution, dim=dim, clients=clients, repeats=repeats, seed=seed, update=update

@@ -34,6 +34,8 @@ class Compressor(ABC):
     """
 
     number: ClassVar[int]
+    shares_seed: ClassVar[bool] = False
+    """Whether the clients of a cohort must all encode with the same seed."""
 
     @property
     @abstractmethod
@@ -54,6 +56,11 @@ class Compressor(ABC):
         """Return E‖x̂−x‖²/‖x‖² on a zero-mean vector of ``dim`` coordinates; None where it depends on the vector."""
         del dim
         return None
+
+    def for_member(self, rank: int, clients: int) -> Self:
+        """Return the compressor of the client at ``rank``, from 0, in a cohort of ``clients``; most are all alike."""
+        del rank, clients
+        return self
 
     @classmethod
     @abstractmethod

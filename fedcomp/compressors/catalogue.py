@@ -42,6 +42,8 @@ SCHEMES: tuple[Scheme, ...] = (
     Scheme("sign", 8, f"{_PACKAGE}.sign", "Sign", "blocks: the mean magnitude and signs"),
     Scheme("topk", 9, f"{_PACKAGE}.topk", "TopK", "the largest coordinates and their places"),
     Scheme("randk", 10, f"{_PACKAGE}.randk", "RandK", "random coordinates; the seed tells their places"),
+    Scheme("correlated", 13, f"{_PACKAGE}.correlated", "Correlated", "hadamard with errors that cancel in a cohort"),
+    Scheme("powersgd", 14, f"{_PACKAGE}.powersgd", "PowerSGD", "each matrix as the product of two thin ones"),
 )
 
 

@@ -41,6 +41,7 @@ class HadamardSQ(Compressor):
     """
 
     number: ClassVar[int] = 3
+    name: ClassVar[str] = "hadamard"
 
     bits: int = 2
 
@@ -65,17 +66,25 @@ class HadamardSQ(Compressor):
         """True."""
         return True
 
+    def _ranges(self, rows: Tensor) -> Tensor:
+        """Return the lowest and highest level of each block, shape (m, 2)."""
+        return torch.stack([rows.amin(dim=1), rows.amax(dim=1)], dim=1)
+
+    def _round(self, positions: Tensor, *, seed: int) -> Tensor:
+        """Round positions between levels to levels, without bias."""
+        return round_stochastically(positions, seed=seed)
+
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         raw_tail = raw_is_shorter(x.numel(), self.bits)
         plan = plan_blocks(x.numel(), block=BLOCK, raw_tail=raw_tail)
         signs = rotation_signs(seed, largest(plan), rounds=ROUNDS, device=x.device)
         rotated = [rotate(take(x, *chunk), signs) for chunk in chunks(plan, x.device)]
-        ranges = [torch.stack([rows.amin(dim=1), rows.amax(dim=1)], dim=1) for rows in rotated]
+        ranges = [self._ranges(rows) for rows in rotated]
         if not all(bool(torch.isfinite(item[:, 1] - item[:, 0]).all()) for item in ranges):
             raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
         positions = [_positions(rows, item, self.bits) for rows, item in zip(rotated, ranges, strict=True)]
         flat = torch.cat([item.reshape(-1) for item in positions] or [x.new_zeros(0)])
-        rounded = round_stochastically(flat, seed=seed).clamp_(0, 2**self.bits - 1)
+        rounded = self._round(flat, seed=seed).clamp_(0, 2**self.bits - 1)
         codes, start = [], 0
         for rows in rotated:
             part = rounded[start : start + rows.numel()].view(rows.shape)
@@ -88,10 +97,10 @@ class HadamardSQ(Compressor):
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
         """Map minima, maxima and packed levels to the estimate."""
-        bits, plan = _read_params(header)
+        bits, plan = _read_params(header, cls.name)
         ranges_end = 8 * plan.num_blocks
         codes_end = ranges_end + plan.num_rotated * bits // 8
-        check_body(header, body, codes_end + 4 * plan.raw, what="hadamard")
+        check_body(header, body, codes_end + 4 * plan.raw, what=cls.name)
         ranges = read_floats(body[:ranges_end], dim=header.dim).view(-1, 2).to(device)
         raw = read_floats(body[codes_end:], dim=header.dim).to(device)
         codes = read_codes(body[ranges_end:codes_end], device)
@@ -119,11 +128,9 @@ def _positions(rows: Tensor, ranges: Tensor, bits: int) -> Tensor:
     return share * float(2**bits - 1)
 
 
-def _read_params(header: Header) -> tuple[int, BlockPlan]:
-    check_params(header, _PARAMS.size, what="hadamard")
+def _read_params(header: Header, name: str) -> tuple[int, BlockPlan]:
+    check_params(header, _PARAMS.size, what=name)
     bits, raw = _PARAMS.unpack(header.params)
     if not 1 <= bits <= 8 or raw not in (0, header.dim % MIN_BLOCK):
-        raise InvalidParams(
-            f"hadamard has bits {bits}, raw {raw}; allowed: bits 1…8, raw 0 or {header.dim % MIN_BLOCK}"
-        )
+        raise InvalidParams(f"{name} has bits {bits}, raw {raw}; allowed: bits 1…8, raw 0 or {header.dim % MIN_BLOCK}")
     return bits, plan_blocks(header.dim, block=BLOCK, raw_tail=raw > 0)

@@ -15,14 +15,16 @@ import fedcomp
 from fedcomp.compressors.catalogue import SCHEMES
 from fedcomp.errors import InvalidParams, PayloadError
 from fedcomp.wire import pack
+from tests.support import codec
 
 SPECS = [*fedcomp.available_compressors(), "eden:bits=0.3", "eden:bits=2.5", "eden:bits=8", "topk:fraction=0.2"]
+SPECS += ["qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy"]
 SEED = 11
 
 
 def honest(spec: str, dim: int = 300) -> bytes:
     # A mean of two is worth sending, so the payloads have flags and means too.
-    return fedcomp.compressor(spec).encode(torch.linspace(1, 3, dim), seed=SEED)
+    return codec.encode(spec, torch.linspace(1, 3, dim), seed=SEED)
 
 
 @pytest.mark.parametrize("name", ["topk", "randk"])
@@ -94,7 +96,7 @@ def test_appended_bytes(spec: str, extra: bytes) -> None:
 
 
 @given(
-    scheme=st.one_of(st.integers(0, 12), st.integers(0, 255)),
+    scheme=st.one_of(st.integers(0, 15), st.integers(0, 255)),
     dim=st.one_of(st.integers(0, 2**12), st.integers(2**33 + 1, 2**64 - 1)),
     params=st.one_of(
         st.binary(max_size=9),

@@ -70,6 +70,25 @@ def test_every_client_and_round_has_its_own_seeds() -> None:
     assert len({item.encode_seed for item in requests}) == len({item.training_seed for item in requests}) == 9
 
 
+def test_a_correlated_cohort_shares_its_seed_and_everyone_has_a_rank() -> None:
+    run, grid = run_in_process(settings(compressor="correlated:bits=4"))
+    requests = [TrainRequest.from_record(item.content) for item in grid.pushed if "arrays" in item.content]
+    for round_index in (1, 2, 3):
+        cohort = [item for item in requests if item.round_index == round_index]
+        assert len({item.encode_seed for item in cohort}) == 1
+        assert [item.compressor for item in cohort] == [f"correlated:bits=4,clients=3,rank={rank}" for rank in range(3)]
+    assert len({item.encode_seed for item in requests}) == 3
+    assert run.last_accuracy is not None
+    assert run.last_accuracy > 0.9
+
+
+def test_powersgd_gets_the_shapes() -> None:
+    run, _ = run_in_process(settings(compressor="powersgd:rank=2"))
+    assert run.status == "completed"
+    # Of the two matrices, 40×8 and 2×40, only the first shrinks at rank 2.
+    assert run.total_uplink_payload_bytes == 9 * (32 + 9 + 4 * (2 * (40 + 8) + 40 + 80 + 2))
+
+
 def test_a_run_repeats_to_the_bit_and_another_seed_does_not() -> None:
     first, _ = run_in_process(settings(seed=5))
     again, _ = run_in_process(settings(seed=5))

@@ -22,6 +22,7 @@ UNBIASED = [
     scheme.name for scheme in SCHEMES if fedcomp.compressor(scheme.name).is_unbiased and scheme.name != "identity"
 ]
 SPECS = [*UNBIASED, "hadamard:bits=1", "qsgd:bits=2", "qsgd:bits=8,norm=max", "eden:bits=0.5", "randk:fraction=0.3"]
+SPECS += ["qsgd:levels=1,coding=entropy", "correlated:bits=1,clients=7,rank=6"]
 
 
 def vectors() -> dict[str, torch.Tensor]:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from typer.testing import CliRunner
 
-from fedcomp.bench.distributions import DISTRIBUTIONS, draw, load_update
+from fedcomp.bench.distributions import DISTRIBUTIONS, SavedUpdate, draw, load_update, square_shapes
 from fedcomp.bench.dme import measure, shannon_vnmse
 from fedcomp.commands.main import app
 from fedcomp.errors import ConfigError
@@ -61,10 +61,32 @@ def test_the_command_prints_writes_and_draws(tmp_path: Path) -> None:
 
 def test_a_saved_update_is_a_vector(tmp_path: Path) -> None:
     save_file({"a": torch.ones(2, 3), "n": torch.tensor([1, 2]), "b": torch.zeros(4)}, tmp_path / "update.safetensors")
-    vector = load_update(tmp_path / "update.safetensors")
-    assert vector.tolist() == [1.0] * 6 + [0.0] * 4
-    result = measure("identity", distribution="", dim=0, clients=2, repeats=1, seed=1, update=vector)
-    assert (result.distribution, result.dim) == ("update", 10)
+    update = load_update(tmp_path / "update.safetensors")
+    assert update.vector.tolist() == [1.0] * 6 + [0.0] * 4
+    assert update.shapes == [(2, 3), (4,)]
+    for spec in ("identity", "powersgd:rank=1"):
+        result = measure(spec, distribution="", dim=0, clients=2, repeats=1, seed=1, update=update)
+        assert (result.distribution, result.dim) == ("update", 10)
+        assert result.vnmse == pytest.approx(0, abs=1e-12)
+
+
+def test_a_cohort_is_measured_as_one() -> None:
+    # Equal vectors are like a saved update that all clients hold: correlated errors cancel, independent ones average.
+    update = SavedUpdate(torch.randn(4096, generator=torch.Generator().manual_seed(1)), [(64, 64)])
+    errors = {
+        spec: measure(spec, distribution="", dim=0, clients=8, repeats=4, seed=1, update=update)
+        for spec in ("correlated:bits=2", "hadamard:bits=2")
+    }
+    assert errors["correlated:bits=2"].vnmse == pytest.approx(errors["hadamard:bits=2"].vnmse, rel=0.1)
+    assert errors["correlated:bits=2"].nmse < 0.25 * errors["hadamard:bits=2"].nmse
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, 3, 99, 100, 101, 65_536])
+def test_drawn_vectors_have_shapes(dim: int) -> None:
+    assert sum(math.prod(shape) for shape in square_shapes(dim)) == dim
+
+
+def test_a_file_that_is_no_update_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken").write_bytes(b"no tensors")
     for path in (tmp_path / "broken", tmp_path / "missing"):
         with pytest.raises(ConfigError, match="give a safetensors file"):
