@@ -2,87 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import json as json_module
-import shlex
-import sys
-from dataclasses import asdict, fields
-from pathlib import Path
-from typing import Annotated
-
 import typer
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 
-from fedcomp.commands.program import program
-from fedcomp.commands.tables import print_table
+from fedcomp.commands import bench_dme, bench_speed
 
 app = typer.Typer(help="Measure the compressors on this machine.", no_args_is_help=True)
-
-DEFAULT_SCHEMES = (
-    *(f"eden:bits={bits}" for bits in ("0.5", "1", "2", "3", "4")),
-    *(f"hadamard:bits={bits}" for bits in (1, 2, 3, 4)),
-    *(f"qsgd:bits={bits},bucket=128" for bits in (2, 3, 4)),
-    "terngrad",
-    "randk:fraction=0.05",
-)
+app.command("dme")(bench_dme.dme)
+app.command("speed")(bench_speed.speed)
 
 
 @app.callback()
 def bench() -> None:
     """Measure the compressors on this machine."""
-
-
-@app.command("dme")
-def dme(
-    scheme: Annotated[list[str] | None, typer.Option(help="Compressor spec; may be given several times.")] = None,
-    dim: Annotated[list[int] | None, typer.Option(min=1, help="Coordinates; may be given several times.")] = None,
-    dist: Annotated[
-        list[str] | None, typer.Option(help="normal, shifted, lognormal or sparse; several allowed.")
-    ] = None,
-    update: Annotated[Path | None, typer.Option(help="A safetensors file whose tensors are the vector.")] = None,
-    clients: Annotated[int, typer.Option(min=1, help="Clients whose mean is estimated.")] = 10,
-    repeats: Annotated[int, typer.Option(min=1, help="Repetitions with new vectors and seeds.")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="Fixes vectors and rotations.")] = 1,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
-    csv_path: Annotated[Path | None, typer.Option("--csv", help="Write a CSV file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a PNG of error against bits.")] = None,
-) -> None:
-    """Measure the error of each compressor against its bits on the wire."""
-    from fedcomp.bench.distributions import load_update
-    from fedcomp.bench.dme import DmeResult, sweep
-
-    specs, dims, distributions = scheme or list(DEFAULT_SCHEMES), dim or [65536], dist or ["lognormal"]
-    total = len(specs) * (1 if update else len(dims) * len(distributions))
-    measured = sweep(
-        specs,
-        distributions=distributions,
-        dims=dims,
-        clients=clients,
-        repeats=repeats,
-        seed=seed,
-        update=load_update(update) if update else None,
-    )
-    progress = Console(stderr=True)
-    results = list(track(measured, "measuring", total=total, console=progress, disable=not progress.is_interactive))
-    if csv_path:
-        with csv_path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [field.name for field in fields(DmeResult)])
-            writer.writeheader()
-            writer.writerows(asdict(item) for item in results)
-    if plot:
-        from fedcomp.bench.plots import plot_errors
-
-        plot_errors(results, plot)
-    if json:
-        typer.echo(json_module.dumps([asdict(item) for item in results], indent=1))
-        return
-    table = Table()
-    for column in ("scheme", "dist", "dim", "clients", "bits/coordinate", "vNMSE", "NMSE of the mean"):
-        table.add_column(column, justify="left" if column in ("scheme", "dist") else "right")
-    for item in results:
-        cells = (f"{item.bits_per_coordinate:.4f}", f"{item.vnmse:.4g}", f"{item.nmse:.4g}")
-        table.add_row(item.spec, item.distribution, f"{item.dim:,}", str(item.clients), *cells)
-    print_table(table)
-    typer.echo(f"repeat with: {program()} {shlex.join(sys.argv[1:])}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fedcomp.seeds import uniforms
+from fedcomp.kernels.seed_words import uniforms
 
 
 def round_stochastically(values: Tensor, *, seed: int) -> Tensor:
@@ -14,5 +14,5 @@ def round_stochastically(values: Tensor, *, seed: int) -> Tensor:
     Unbiased over the seed for magnitudes below 2^23; whole numbers stay. The numbers are drawn from a stream of their
     own, independent of the rotation's.
     """
-    noise = torch.from_numpy(uniforms(seed, values.numel())).to(values.device).view(values.shape)
+    noise = uniforms(seed, values.numel(), device=values.device).view(values.shape)
     return torch.floor(values + noise)

@@ -14,7 +14,7 @@ import math
 import torch
 from torch import Tensor
 
-from fedcomp.seeds import rademacher_signs
+from fedcomp.kernels.seed_words import rademacher_signs
 
 
 def rotation_signs(seed: int, size: int, *, rounds: int, device: torch.device) -> Tensor:
@@ -22,8 +22,7 @@ def rotation_signs(seed: int, size: int, *, rounds: int, device: torch.device) -
 
     A smaller block uses the first signs of each row.
     """
-    rows = [torch.from_numpy(rademacher_signs(seed, size, rotation_round=index)) for index in range(rounds)]
-    return torch.stack(rows).to(device)
+    return torch.stack([rademacher_signs(seed, size, rotation_round=index, device=device) for index in range(rounds)])
 
 
 def rotate(blocks: Tensor, signs: Tensor) -> Tensor:

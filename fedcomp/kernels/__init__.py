@@ -1,0 +1,1 @@
+"""Inner loops in more than one implementation that give the same bits: torch, the reference, and faster ones."""
