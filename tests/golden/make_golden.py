@@ -1,6 +1,6 @@
 """Write the golden files anew; only for a new version of a format, never to make a test pass.
 
-Run as ``python tests/golden/make_golden.py`` from the project's root and read the difference before committing it.
+Run as ``python -m tests.golden.make_golden`` from the project's root and read the difference before committing it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import torch
 
 import fedcomp
 from fedcomp.seeds import Stream, derive_seed, seed_fingerprint, words
+from tests.support import codec
 
 HERE = Path(__file__).parent
 
@@ -62,6 +63,7 @@ def seeds() -> dict[str, object]:
 def payloads() -> list[dict[str, object]]:
     cases: list[dict[str, object]] = []
     others = ("drive", "hadamard", "float16", "bfloat16", "qsgd", "terngrad", "sign", "topk:fraction=0.1", "randk")
+    later = ("qsgd:coding=entropy", "kashin", "quicfl", "correlated:clients=3,rank=1", "powersgd:rank=1")
     specs = (
         "identity",
         "eden:bits=0.5",
@@ -71,11 +73,12 @@ def payloads() -> list[dict[str, object]]:
         "eden:bits=4,block=256",
         "eden:bits=8",
         *others,
+        *later,
     )
     for make in (integers, shifted):
         for spec in specs:
             for dim in (0, 3, 100, 600):
-                payload = fedcomp.compressor(spec).encode(make(dim), seed=2**63 + 5)
+                payload = codec.encode(spec, make(dim), seed=2**63 + 5)
                 decoded = fedcomp.decode(payload, seed=2**63 + 5)
                 case = {"input": make.__name__, "spec": spec, "dim": dim, "payload": payload.hex()}
                 cases.append({**case, "decoded": [round(value, 6) for value in decoded.tolist()]})

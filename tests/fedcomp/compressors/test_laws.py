@@ -21,6 +21,10 @@ SPECS = [
     "qsgd:bits=2",
     "qsgd:bits=8",
     "qsgd:levels=5,bucket=128,norm=max",
+    "quicfl:bits=1",
+    "quicfl:bits=8",
+    "kashin:bits=1",
+    "kashin:bits=8,expansion=4",
 ]
 SPECS += ["qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy", "correlated:bits=1,clients=7,rank=6"]
 SPECS += ["powersgd:rank=64", "topk:fraction=1", "randk:fraction=1", "eden:bits=0.2", "eden:bits=3.3"]
@@ -152,6 +156,17 @@ def test_the_error_is_the_expected_one(spec: str) -> None:
         ("drive:bits=2", "drive: unknown option 'bits'"),
         ("float16:x=1", "float16: unknown option 'x'"),
         ("terngrad:clip=2", "terngrad: unknown option 'clip'"),
+        ("quicfl:bits=0", "quicfl: bits is 0; allowed: integers from 1 to 8"),
+        ("quicfl:bits=9", "quicfl: bits is 9"),
+        ("quicfl:bits=1.5", "quicfl: bits is 1.5"),
+        ("quicfl:bits=nan", "quicfl: bits is nan"),
+        ("quicfl:block=256", "quicfl: unknown option 'block'"),
+        ("kashin:bits=9", "kashin: bits is 9; allowed: integers from 1 to 8"),
+        ("kashin:expansion=1", "kashin: expansion is 1; allowed: 2, 4, 8"),
+        ("kashin:expansion=2.5", "expansion is 2.5"),
+        ("kashin:expansion=nan", "expansion is nan"),
+        ("kashin:expansion=true", "expansion is True"),
+        ("kashin:iterations=3", "kashin: unknown option 'iterations'"),
     ],
 )
 def test_bad_options_are_named(spec: str, named: str) -> None:
