@@ -6,7 +6,7 @@ with zeros to 256, or sent raw as float32 when that is shorter. The cut depends 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MIN_BLOCK = 256
 SCALE_BYTES = 4
@@ -25,12 +25,15 @@ class Group:
         How many blocks.
     start, stop
         Which coordinates of the vector they hold; ``stop - start < size * count`` when padded.
+    rate
+        Rate code of their coordinates (``fedcomp.compressors.rates``), where the scheme has such.
     """
 
     size: int
     count: int
     start: int
     stop: int
+    rate: int = 0
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,11 @@ def plan_blocks(dim: int, *, block: int, raw_tail: bool) -> BlockPlan:
     if raw_tail or not rest:
         return BlockPlan(tuple(groups), rest)
     return BlockPlan((*groups, Group(MIN_BLOCK, 1, start, dim)), 0)
+
+
+def at_rate(plan: BlockPlan, rate: int) -> BlockPlan:
+    """Return the same cut with one rate code for all blocks."""
+    return BlockPlan(tuple(replace(group, rate=rate) for group in plan.groups), plan.raw)
 
 
 def raw_is_shorter(dim: int, bits: float) -> bool:

@@ -15,16 +15,22 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from fedcomp.coding.bitpack import pack_bits
-from fedcomp.compressors.base import Compressor, check_params, read_codes, read_floats, to_bytes
-from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, plan_blocks, raw_is_shorter
-from fedcomp.compressors.means import means_bytes, pack_means, unpack_means
-from fedcomp.compressors.rates import MAX_RATE, captured_share, choose_rate, code_bytes, split_block, total_code_bytes
-from fedcomp.compressors.rows import chunk_means, chunks, largest, levels, power_of_two, put, take, to_unit_range
+from fedcomp.compressors.base import Compressor, check_params
+from fedcomp.compressors.blocks import (
+    MIN_BLOCK,
+    RAW_BYTES,
+    SCALE_BYTES,
+    BlockPlan,
+    at_rate,
+    plan_blocks,
+    raw_is_shorter,
+)
+from fedcomp.compressors.eden_blocks import Rotation, block_means, check_blocks, decode_blocks, encode_blocks
+from fedcomp.compressors.means import pack_means
+from fedcomp.compressors.rates import MAX_RATE, captured_share, choose_rate
 from fedcomp.config import Spec, choice_option, integer_option, reject_unknown
-from fedcomp.errors import ConfigError, InvalidParams, NonFinite
-from fedcomp.quantizers.codebook import DISTORTION, MAX_BITS, dequantize, quantize
-from fedcomp.transforms.hadamard import rotate, rotation_signs, unrotate
+from fedcomp.errors import ConfigError, InvalidParams
+from fedcomp.quantizers.codebook import DISTORTION, MAX_BITS
 from fedcomp.wire import HEADER_BYTES, Header
 
 MAX_BLOCK = 2**24
@@ -102,7 +108,7 @@ class Eden(Compressor):
             return None
         plan = self._plan(dim)
         rate = choose_rate(plan, room=self._room(dim, plan, side_bytes=0))
-        captured = captured_share(plan, rate, DISTORTION)
+        captured = captured_share(at_rate(plan, rate), DISTORTION)
         return 1 / captured - 1 if self.scale == "unbiased" else 1 - captured
 
     def _plan(self, dim: int) -> BlockPlan:
@@ -118,84 +124,21 @@ class Eden(Compressor):
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         plan = self._plan(x.numel())
-        means = torch.cat([chunk_means(x, *chunk) for chunk in chunks(plan, x.device)] or [x.new_zeros(0)])
-        packed_means = pack_means(means)
-        rate = choose_rate(plan, room=self._room(x.numel(), plan, side_bytes=len(packed_means)))
-        signs = rotation_signs(seed, largest(plan), rounds=self.rounds, device=x.device)
-        scales: list[Tensor] = []
-        codes: list[Tensor] = []
-        used = 0
-        for group, first, last in chunks(plan, x.device):
-            blocks = take(x, group, first, last, subtract=means[used : used + last - first])
-            scale, packed = self._quantize(blocks, signs, rate)
-            scales.append(scale)
-            codes.append(packed)
-            used += last - first
-        all_scales = torch.cat(scales or [x.new_zeros(0)])
-        if not bool(torch.isfinite(all_scales).all()):
-            raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
-        raw = x[x.numel() - plan.raw :]
-        code_array = b"".join(part.cpu().numpy().tobytes() for part in codes)
-        flags = _HAS_MEANS if packed_means else 0
-        params = _PARAMS.pack(rate, self.block.bit_length() - 1, self.rounds, flags, plan.raw)
-        return params, b"".join((packed_means, to_bytes(all_scales), code_array, to_bytes(raw)))
-
-    def _quantize(self, blocks: Tensor, signs: Tensor, rate: int) -> tuple[Tensor, Tensor]:
-        """Map blocks (m, n) to their scales (m,) and packed indices, a row a block: first k, then the others."""
-        n = blocks.shape[1]
-        low, k = split_block(n, rate)
-        blocks, exponents = to_unit_range(blocks)
-        norm2 = blocks.double().square().sum(dim=1)
-        rotated = rotate(blocks, signs)
-        # A zero block divides by one, so its indices are some constant; its scale of zero makes it decode to zero.
-        rms = torch.sqrt(torch.where(norm2 > 0, norm2, 1.0) / n)
-        z = rotated * (1 / rms).float()[:, None]
-        inner = torch.zeros_like(norm2)
-        energy = torch.zeros_like(norm2)
-        packed = []
-        for start, stop, bits in ((0, k, low + 1), (k, n, low)):
-            if bits == 0 or start == stop:
-                continue
-            indices = quantize(z[:, start:stop].contiguous(), bits)
-            centroid = dequantize(indices, bits).double()
-            inner += (centroid * rotated[:, start:stop].double()).sum(dim=1)
-            energy += centroid.square().sum(dim=1)
-            packed.append(pack_bits(indices, bits))
-        ratio = norm2 / inner if self.scale == "unbiased" else inner / energy
-        scale = torch.where(norm2 > 0, ratio, 0.0)
-        return (scale * power_of_two(exponents)).float(), torch.cat(packed, dim=1)
+        means = block_means(x, plan)
+        side_bytes = len(pack_means(means))
+        rate = choose_rate(plan, room=self._room(x.numel(), plan, side_bytes=side_bytes))
+        rated = at_rate(plan, rate)
+        body = encode_blocks(x, rated, means, Rotation(seed, self.rounds), unbiased=self.scale == "unbiased")
+        flags = _HAS_MEANS if side_bytes else 0
+        return _PARAMS.pack(rate, self.block.bit_length() - 1, self.rounds, flags, plan.raw), body
 
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
         """Map means, scales and packed indices to the estimate; nothing is allocated before the lengths agree."""
-        rate, plan, rounds, mean_bytes = _read_params(header, body)
-        scales_end = mean_bytes + 4 * plan.num_blocks
-        codes_end = len(body) - 4 * plan.raw
-        means = unpack_means(body[:mean_bytes], plan.num_blocks).to(device)
-        if not bool(torch.isfinite(means).all()):
-            raise NonFinite(f"payload of dim {header.dim} holds a mean that is not finite; reject the sender")
-        scales = read_floats(body[mean_bytes:scales_end], dim=header.dim).to(device)
-        codes = read_codes(body[scales_end:codes_end], device)
-        raw = read_floats(body[codes_end:], dim=header.dim).to(device)
-        out = torch.empty(header.dim, dtype=torch.float32, device=device)
-        signs = rotation_signs(seed, largest(plan), rounds=rounds, device=device)
-        used_blocks = used_codes = 0
-        for group, first, last in chunks(plan, device):
-            m = last - first
-            low, k = split_block(group.size, rate)
-            length = m * code_bytes(group.size, rate)
-            packed = codes[used_codes : used_codes + length].view(m, -1)
-            cut = (low + 1) * k // 8
-            centroid = torch.cat(
-                [levels(packed[:, :cut], k, low + 1), levels(packed[:, cut:], group.size - k, low)], dim=1
-            )
-            rows = slice(used_blocks, used_blocks + m)
-            put(out, unrotate(centroid, signs) * scales[rows, None] + means[rows, None], group, first, last)
-            used_blocks, used_codes = used_blocks + m, used_codes + length
-        out[header.dim - plan.raw :] = raw
-        # Near float32's limit an estimate may exceed a value that itself is finite.
-        limit = torch.finfo(torch.float32).max
-        return out.clamp_(-limit, limit)
+        plan, rounds, has_means = _read_params(header)
+        mean_bytes = check_blocks(body, plan, has_means=has_means)
+        rotation = Rotation(seed, rounds)
+        return decode_blocks(body, plan, rotation, mean_bytes=mean_bytes, dim=header.dim, device=device)
 
 
 def default_block(bits: float) -> int:
@@ -206,8 +149,8 @@ def default_block(bits: float) -> int:
     return block
 
 
-def _read_params(header: Header, body: memoryview) -> tuple[int, BlockPlan, int, int]:
-    """Return (rate code, plan, rounds, bytes of the means) once they are possible and fit the body's length."""
+def _read_params(header: Header) -> tuple[BlockPlan, int, bool]:
+    """Return (plan, rounds, whether there are means) once the parameters are possible."""
     check_params(header, _PARAMS.size, what="eden")
     rate, log_block, rounds, flags, raw = _PARAMS.unpack(header.params)
     possible = rate <= MAX_RATE and 8 <= log_block <= 24 and 1 <= rounds <= MAX_ROUNDS and flags <= _HAS_MEANS
@@ -218,12 +161,4 @@ def _read_params(header: Header, body: memoryview) -> tuple[int, BlockPlan, int,
             f"{header.dim % MIN_BLOCK}"
         )
     plan = plan_blocks(header.dim, block=2**log_block, raw_tail=raw > 0)
-    # The flags of the means are a bit a block: a body shorter than that is refused before they are read.
-    mean_bytes = means_bytes(body, plan.num_blocks) if flags else 0
-    expected = 4 * plan.num_blocks + total_code_bytes(plan, rate) + 4 * plan.raw
-    if mean_bytes is None or len(body) != mean_bytes + expected:
-        raise InvalidParams(
-            f"eden of dim {header.dim}, rate {rate}/65536, block 2^{log_block} has {expected} bytes of body and "
-            f"{mean_bytes} of means, not {len(body)}; reject the sender"
-        )
-    return rate, plan, rounds, mean_bytes
+    return at_rate(plan, rate), rounds, bool(flags)
