@@ -6,9 +6,11 @@ PYTHON ?= $(or $(shell for python in python3 python3.14 python3.13 python3.12 py
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FUZZ_STAMP := $(VENV)/.installed-fuzz
+FUZZ_SECONDS ?= 3600
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow setup check format dashboard clean
+.PHONY: help demo test test-slow setup check format fuzz dashboard clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,6 +35,10 @@ format: $(STAMP) ## let ruff rewrite what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+fuzz: $(FUZZ_STAMP) ## look for payloads that do harm, for FUZZ_SECONDS (an hour); what is found goes to .fuzz/
+	@$(BIN)/python -m tests.hostile.fuzz_decode -max_total_time=$(FUZZ_SECONDS) && echo "no payload did harm" || \
+		{ echo "found one: see .fuzz/, repeat with $(BIN)/python -m tests.hostile.fuzz_decode .fuzz/crash-…" >&2; exit 1; }
+
 dashboard: $(STAMP) ## the dashboard (not yet: `fedcomp runs` and `fedcomp show` list and show runs)
 	@echo "The dashboard is not there yet. Meanwhile: $(BIN)/fedcomp runs, $(BIN)/fedcomp show latest"
 
@@ -45,4 +51,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "installing pinned dependencies into $(VENV), a minute or two"
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+$(FUZZ_STAMP): $(STAMP)
+	@echo "installing the fuzzer into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]'
+	@$(BIN)/python -c 'import atheris' || { echo "atheris is there for Linux on x86-64 and Python 3.11 to 3.13 only;" \
+		"run: make fuzz VENV=.venv-fuzz PYTHON=/path/to/python3.13" >&2; exit 1; }
 	@touch $@

@@ -21,6 +21,7 @@ class Drive(Eden):
     """
 
     number: ClassVar[int] = 2
+    name: ClassVar[str] = "drive"
 
     bits: float = 1.0
 

@@ -33,7 +33,7 @@ from fedcomp.errors import ConfigError, InvalidParams
 from fedcomp.quantizers.codebook import DISTORTION, MAX_BITS
 from fedcomp.wire import HEADER_BYTES, Header
 
-MAX_BLOCK = 2**24
+MAX_BLOCK = 2**18
 MAX_ROUNDS = 4
 SCALES = ("unbiased", "mmse")
 _PARAMS = struct.Struct("<IBBBB")
@@ -58,7 +58,7 @@ class Eden(Compressor):
     bits
         Above 0, at most 8.
     block
-        Coordinates rotated together, a power of two from 256 to 2^24.
+        Coordinates rotated together, a power of two from 256 to 2^18.
     rounds
         Rounds of the rotation, 1 to 4; one round is biased on sparse vectors.
     scale
@@ -66,6 +66,7 @@ class Eden(Compressor):
     """
 
     number: ClassVar[int] = 1
+    name: ClassVar[str] = "eden"
 
     bits: float = 2.0
     block: int = 16384
@@ -81,7 +82,7 @@ class Eden(Compressor):
         if isinstance(bits, bool | str) or not 0 < bits <= MAX_BITS:
             raise ConfigError(f"eden: bits is {bits!r}; allowed: any number above 0, at most {MAX_BITS}")
         block = options.get("block", default_block(bits))
-        if isinstance(block, bool) or block not in (2**k for k in range(8, 25)):
+        if isinstance(block, bool) or block not in (2**k for k in range(8, MAX_BLOCK.bit_length())):
             raise ConfigError(f"eden: block is {block!r}; allowed: powers of two from {MIN_BLOCK} to {MAX_BLOCK}")
         rounds = integer_option(spec, "rounds", 2, low=1, high=MAX_ROUNDS)
         return cls(float(bits), int(block), rounds, choice_option(spec, "scale", SCALES))
@@ -135,7 +136,7 @@ class Eden(Compressor):
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
         """Map means, scales and packed indices to the estimate; nothing is allocated before the lengths agree."""
-        plan, rounds, has_means = _read_params(header)
+        plan, rounds, has_means = _read_params(header, cls.name)
         mean_bytes = check_blocks(body, plan, has_means=has_means)
         rotation = Rotation(seed, rounds)
         return decode_blocks(body, plan, rotation, mean_bytes=mean_bytes, dim=header.dim, device=device)
@@ -149,16 +150,21 @@ def default_block(bits: float) -> int:
     return block
 
 
-def _read_params(header: Header) -> tuple[BlockPlan, int, bool]:
+def _read_params(header: Header, name: str) -> tuple[BlockPlan, int, bool]:
     """Return (plan, rounds, whether there are means) once the parameters are possible."""
-    check_params(header, _PARAMS.size, what="eden")
+    check_params(header, _PARAMS.size, what=name)
     rate, log_block, rounds, flags, raw = _PARAMS.unpack(header.params)
-    possible = rate <= MAX_RATE and 8 <= log_block <= 24 and 1 <= rounds <= MAX_ROUNDS and flags <= _HAS_MEANS
+    possible = (
+        rate <= MAX_RATE
+        and 8 <= log_block < MAX_BLOCK.bit_length()
+        and 1 <= rounds <= MAX_ROUNDS
+        and flags <= _HAS_MEANS
+    )
     if not possible or raw not in (0, header.dim % MIN_BLOCK):
         raise InvalidParams(
-            f"eden parameters {header.params.hex()} say rate {rate}/65536, block 2^{log_block}, rounds {rounds}, flags "
-            f"{flags}, raw {raw}; allowed: rate to 8, block 2^8…2^24, rounds 1…{MAX_ROUNDS}, flags 0 or 1, raw 0 or "
-            f"{header.dim % MIN_BLOCK}"
+            f"{name} parameters {header.params.hex()} say rate {rate}/65536, block 2^{log_block}, rounds {rounds}, "
+            f"flags {flags}, raw {raw}; allowed: rate to 8, block 2^8…2^18, rounds 1…{MAX_ROUNDS}, flags 0 or 1, "
+            f"raw 0 or {header.dim % MIN_BLOCK}"
         )
     plan = plan_blocks(header.dim, block=2**log_block, raw_tail=raw > 0)
     return at_rate(plan, rate), rounds, bool(flags)

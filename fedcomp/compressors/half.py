@@ -129,4 +129,6 @@ class Float16(_Half):
 
     @staticmethod
     def _from_bits(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-        return bits.view(np.float16).astype(np.float32) * np.float32(2**-15)
+        # A signalling NaN, which only a hostile sender writes, is refused later; here it would be a warning.
+        with np.errstate(invalid="ignore"):
+            return bits.view(np.float16).astype(np.float32) * np.float32(2**-15)

@@ -10,8 +10,11 @@ from torch import Tensor
 from fedcomp.compressors.base import Compressor
 from fedcomp.compressors.catalogue import SCHEMES, Scheme, available_compressors
 from fedcomp.config import Spec, Value, parse_spec
-from fedcomp.errors import ConfigError, UnknownScheme
-from fedcomp.wire import MAX_DIM, Buffer, unpack
+from fedcomp.errors import ConfigError, InvalidParams, UnknownScheme
+from fedcomp.wire import HEADER_BYTES, MAX_DIM, Buffer, unpack
+
+COORDINATES_PER_BYTE = 65536
+"""More than any scheme needs: without it a few bytes could make a reader allocate max_dim coordinates."""
 
 
 def compressor(spec: str, **options: Value) -> Compressor:
@@ -63,6 +66,11 @@ def decode(
         The subclass says what is wrong with the payload.
     """
     header, body = unpack(payload, seed=seed, expected_dim=expected_dim, max_dim=max_dim)
+    size = HEADER_BYTES + len(header.params) + len(body)
+    if header.dim > COORDINATES_PER_BYTE * size:
+        raise InvalidParams(
+            f"payload of {size} bytes claims {header.dim} coordinates; allowed: at most {COORDINATES_PER_BYTE} a byte"
+        )
     for scheme in SCHEMES:
         if scheme.number == header.scheme:
             return _load(scheme).decode_body(header, body, seed=seed, device=torch.device(device))

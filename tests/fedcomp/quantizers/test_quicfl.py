@@ -91,7 +91,8 @@ def exact_error(knots: Tensor, bits: int, limit: float) -> Tensor:
     mass, density = torch.special.ndtr(mean), torch.exp(-mean.square() / 2) / math.sqrt(2 * math.pi)
     estimates = ((square[:-1] - slope * mean[:-1]) * mass.diff() - slope * density.diff()).sum()
     numbers = 1 - OUTLIERS[bits] - 2 * limit * density[-1]
-    return estimates - numbers
+    excess: Tensor = estimates - numbers
+    return excess
 
 
 @pytest.mark.parametrize("bits", BITS)
