@@ -40,7 +40,8 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.compressors": CODEC | {"fedcomp.allocation", "fedcomp.compressors", "fedcomp.config", "fedcomp.wire"},
     "fedcomp.compressors.catalogue": set(),
     "fedcomp.feedback": BASE | {"fedcomp.compressors", "fedcomp.wire"},
-    "fedcomp.bench": BASE | {"fedcomp.aggregation", "fedcomp.bench", "fedcomp.compressors", "fedcomp.metrics"},
+    "fedcomp.bench": BASE
+    | {"fedcomp.aggregation", "fedcomp.bench", "fedcomp.compressors", "fedcomp.config", "fedcomp.metrics"},
     "fedcomp.bench.updates": {"fedcomp.tasks"},
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.tasks": BASE | {"fedcomp.tasks", "fedcomp.config", "fedcomp.home"},

@@ -8,6 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from fedcomp.bench.dme import DmeResult, shannon_vnmse
+from fedcomp.config import Spec, parse_spec
+
+
+# The options that choose a rate: schemes that differ in no other are points of one line.
+_RATES = ("bits", "levels", "fraction", "rank")
+
+
+def family(spec: str) -> str:
+    """Return the spec without the options that choose its rate."""
+    parsed = parse_spec(spec)
+    return str(Spec(parsed.name, {key: value for key, value in parsed.options.items() if key not in _RATES}))
 
 
 def plot_errors(results: Sequence[DmeResult], path: Path) -> None:
@@ -19,13 +30,13 @@ def plot_errors(results: Sequence[DmeResult], path: Path) -> None:
     from matplotlib.figure import Figure
 
     panels = list(dict.fromkeys((item.distribution, item.dim) for item in results))
-    figure = Figure(figsize=(6.4 * len(panels), 4.8), layout="constrained")
+    figure = Figure(figsize=(8.8 * len(panels), 4.8), layout="constrained")
     FigureCanvasAgg(figure)
     for index, (distribution, dim) in enumerate(panels, start=1):
         axes = figure.add_subplot(1, len(panels), index)
         shown = [item for item in results if (item.distribution, item.dim) == (distribution, dim) and item.vnmse > 0]
-        for name in dict.fromkeys(item.spec.partition(":")[0] for item in shown):
-            line = sorted((i for i in shown if i.spec.partition(":")[0] == name), key=lambda i: i.bits_per_coordinate)
+        for name in dict.fromkeys(family(item.spec) for item in shown):
+            line = sorted((i for i in shown if family(i.spec) == name), key=lambda i: i.bits_per_coordinate)
             axes.plot([i.bits_per_coordinate for i in line], [i.vnmse for i in line], marker="o", label=name)
         if shown:
             low, high = (f(i.bits_per_coordinate for i in shown) for f in (min, max))
@@ -37,5 +48,5 @@ def plot_errors(results: Sequence[DmeResult], path: Path) -> None:
             yscale="log", xlabel="bits per coordinate on the wire", ylabel="vNMSE", title=f"{distribution}, dim {dim:,}"
         )
         axes.grid(visible=True, which="both", alpha=0.25)
-        axes.legend()
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path, dpi=120)

@@ -14,7 +14,11 @@ from fedcomp.commands.tables import print_table
 DEFAULT_SCHEMES = (
     *(f"eden:bits={bits}" for bits in ("0.5", "1", "2", "3", "4")),
     *(f"hadamard:bits={bits}" for bits in (1, 2, 3, 4)),
+    *(f"kashin:bits={bits}" for bits in (1, 2)),
+    *(f"quicfl:bits={bits}" for bits in (1, 2, 3, 4)),
+    *(f"correlated:bits={bits}" for bits in (1, 2, 3, 4)),
     *(f"qsgd:bits={bits},bucket=128" for bits in (2, 3, 4)),
+    *(f"qsgd:levels={levels},bucket=128,coding=entropy" for levels in (1, 3, 7, 20)),
     "terngrad",
     "randk:fraction=0.05",
 )

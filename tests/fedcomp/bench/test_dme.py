@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from fedcomp.bench.distributions import DISTRIBUTIONS, SavedUpdate, draw, load_update, square_shapes
 from fedcomp.bench.dme import measure, shannon_vnmse
+from fedcomp.bench.plots import family
 from fedcomp.commands.main import app
 from fedcomp.errors import ConfigError
 
@@ -57,6 +58,12 @@ def test_the_command_prints_writes_and_draws(tmp_path: Path) -> None:
     found = json.loads(CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False).output)
     assert [row["spec"] for row in rows] == [item["spec"] for item in found] == ["eden:bits=2", "hadamard:bits=2"]
     assert all(math.isclose(float(row["vnmse"]), item["vnmse"]) for row, item in zip(rows, found, strict=True))
+
+
+def test_a_line_of_the_picture_is_one_scheme_at_many_rates() -> None:
+    assert family("eden:bits=2") == family("eden:bits=0.5") == "eden"
+    assert family("qsgd:bits=3,bucket=128") == "qsgd:bucket=128"
+    assert family("qsgd:levels=3,bucket=128,coding=entropy") == "qsgd:bucket=128,coding=entropy"
 
 
 def test_a_saved_update_is_a_vector(tmp_path: Path) -> None:
