@@ -10,7 +10,6 @@ import numpy as np
 from fedcomp.bench.dme import DmeResult, shannon_vnmse
 from fedcomp.config import Spec, parse_spec
 
-
 # The options that choose a rate: schemes that differ in no other are points of one line.
 _RATES = ("bits", "levels", "fraction", "rank")
 

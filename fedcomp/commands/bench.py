@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import typer
 
-from fedcomp.commands import bench_dme, bench_speed
+from fedcomp.commands import bench_dme, bench_speed, bench_updates
 
 app = typer.Typer(help="Measure the compressors on this machine.", no_args_is_help=True)
 app.command("dme")(bench_dme.dme)
 app.command("speed")(bench_speed.speed)
+app.command("updates")(bench_updates.updates)
 
 
 @app.callback()

@@ -12,6 +12,7 @@ from fedcomp.commands.bench_output import collect, print_json, print_repeat, wri
 from fedcomp.commands.tables import print_table
 
 DEFAULT_SCHEMES = (
+    *(f"eden:bits={bits},allocation=adaptive" for bits in ("0.5", "1", "2", "3", "4")),
     *(f"eden:bits={bits}" for bits in ("0.5", "1", "2", "3", "4")),
     *(f"hadamard:bits={bits}" for bits in (1, 2, 3, 4)),
     *(f"kashin:bits={bits}" for bits in (1, 2)),

@@ -18,6 +18,9 @@ from fedcomp.wire import Header, pack
 
 Shapes = Sequence[tuple[int, ...]]
 
+COORDINATES_PER_BYTE = 65536
+"""More than any scheme needs: without it a few bytes could make a reader allocate max_dim coordinates."""
+
 
 class Compressor(ABC):
     """Maps a vector to bytes; ``fedcomp.decode`` maps the bytes back.

@@ -15,7 +15,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from fedcomp.compressors.base import Compressor, check_params
+from fedcomp.compressors.base import COORDINATES_PER_BYTE, Compressor, Shapes, check_params
 from fedcomp.compressors.blocks import (
     MIN_BLOCK,
     RAW_BYTES,
@@ -25,7 +25,15 @@ from fedcomp.compressors.blocks import (
     plan_blocks,
     raw_is_shorter,
 )
-from fedcomp.compressors.eden_blocks import Rotation, block_means, check_blocks, decode_blocks, encode_blocks
+from fedcomp.compressors.eden_adaptive import DETAILS, decode_adaptive, draft_payload, find_layout
+from fedcomp.compressors.eden_blocks import (
+    Rotation,
+    block_means,
+    check_blocks,
+    decode_blocks,
+    encode_blocks,
+    energy_left,
+)
 from fedcomp.compressors.means import pack_means
 from fedcomp.compressors.rates import MAX_RATE, captured_share, choose_rate
 from fedcomp.config import Spec, choice_option, integer_option, reject_unknown
@@ -37,7 +45,8 @@ MAX_BLOCK = 2**18
 MAX_ROUNDS = 4
 SCALES = ("unbiased", "mmse")
 _PARAMS = struct.Struct("<IBBBB")
-_HAS_MEANS = 1
+ALLOCATIONS = ("uniform", "adaptive")
+_HAS_MEANS, _ADAPTIVE = 1, 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +72,10 @@ class Eden(Compressor):
         Rounds of the rotation, 1 to 4; one round is biased on sparse vectors.
     scale
         ``"unbiased"`` or ``"mmse"``.
+    allocation
+        ``"uniform"``: the same rate everywhere. ``"adaptive"``: coordinates of like energy are pooled, and each pool
+        has the rate that it is worth; far less error where a vector's energy is uneven, as a model update's is, most of
+        all when ``encode`` is told the tensors' ``shapes``, and never more than a little.
     """
 
     number: ClassVar[int] = 1
@@ -72,12 +85,13 @@ class Eden(Compressor):
     block: int = 16384
     rounds: int = 2
     scale: str = "unbiased"
+    allocation: str = "uniform"
 
     @classmethod
     def from_spec(cls, spec: Spec) -> Self:
         """Build from ``eden:bits=2,block=16384,rounds=2,scale=unbiased``; every option has a default."""
         options = dict(spec.options)
-        reject_unknown("eden", options, ("bits", "block", "rounds", "scale"))
+        reject_unknown("eden", options, ("bits", "block", "rounds", "scale", "allocation"))
         bits = options.get("bits", 2)
         if isinstance(bits, bool | str) or not 0 < bits <= MAX_BITS:
             raise ConfigError(f"eden: bits is {bits!r}; allowed: any number above 0, at most {MAX_BITS}")
@@ -85,13 +99,15 @@ class Eden(Compressor):
         if isinstance(block, bool) or block not in (2**k for k in range(8, MAX_BLOCK.bit_length())):
             raise ConfigError(f"eden: block is {block!r}; allowed: powers of two from {MIN_BLOCK} to {MAX_BLOCK}")
         rounds = integer_option(spec, "rounds", 2, low=1, high=MAX_ROUNDS)
-        return cls(float(bits), int(block), rounds, choice_option(spec, "scale", SCALES))
+        scale, allocation = choice_option(spec, "scale", SCALES), choice_option(spec, "allocation", ALLOCATIONS)
+        return cls(float(bits), int(block), rounds, scale, allocation)
 
     @property
     def spec(self) -> Spec:
-        """``eden`` with all four options."""
+        """``eden`` with all its options."""
         bits = int(self.bits) if self.bits.is_integer() else self.bits
-        return Spec("eden", {"bits": bits, "block": self.block, "rounds": self.rounds, "scale": self.scale})
+        options = {"bits": bits, "block": self.block, "rounds": self.rounds, "scale": self.scale}
+        return Spec("eden", {**options, "allocation": self.allocation})
 
     @property
     def nominal_bits(self) -> float:
@@ -104,8 +120,12 @@ class Eden(Compressor):
         return self.scale == "unbiased" and self.rounds >= 2
 
     def expected_vnmse(self, dim: int) -> float | None:
-        """Return 1/c − 1, or 1 − c with ``scale="mmse"``; None below 4,096 coordinates: there the law is rough."""
-        if dim < 4096:
+        """Return 1/c − 1, or 1 − c with ``scale="mmse"``.
+
+        None below 4,096 coordinates, where the law is rough, and with ``allocation="adaptive"``, where it depends on
+        the vector.
+        """
+        if dim < 4096 or self.allocation == "adaptive":
             return None
         plan = self._plan(dim)
         rate = choose_rate(plan, room=self._room(dim, plan, side_bytes=0))
@@ -123,6 +143,36 @@ class Eden(Compressor):
             return total - overhead
         return math.floor(self.bits * plan.num_rotated / 8)
 
+    def _encode_shaped(self, x: Tensor, *, seed: int, shapes: Shapes | None) -> tuple[bytes, bytes]:
+        if self.allocation == "adaptive" and x.numel():
+            encoded = self._encode_adaptive(x, shapes if shapes is not None else [(x.numel(),)], seed=seed)
+            if encoded is not None:
+                return encoded
+        return self._encode_finite(x, seed=seed)
+
+    def _encode_adaptive(self, x: Tensor, shapes: Shapes, *, seed: int) -> tuple[bytes, bytes] | None:
+        """Return None where one rate for all is better, or the vector too short for a table."""
+        room = math.floor(self.bits * x.numel() / 8) - HEADER_BYTES - _PARAMS.size
+        most = self._expected_error(x)
+        for detail in DETAILS:
+            layout = find_layout(x, shapes, bits=self.bits, block=self.block, detail=detail)
+            draft = draft_payload(x, layout, room=room)
+            if draft is not None and draft.error < most:
+                body = draft.encode(Rotation(seed, self.rounds), unbiased=self.scale == "unbiased")
+                if COORDINATES_PER_BYTE * len(body) < x.numel():
+                    # All but nothing is zero; a reader would not believe so few bytes.
+                    return None
+                flags = _ADAPTIVE + (_HAS_MEANS if draft.has_means else 0)
+                return _PARAMS.pack(0, self.block.bit_length() - 1, self.rounds, flags, layout.plan.raw), body
+        return None
+
+    def _expected_error(self, x: Tensor) -> float:
+        """Return the expected squared error with one rate for all."""
+        plan = self._plan(x.numel())
+        means = block_means(x, plan)
+        rate = choose_rate(plan, room=self._room(x.numel(), plan, side_bytes=len(pack_means(means))))
+        return energy_left(x, plan, means) * (1 / captured_share(at_rate(plan, rate), DISTORTION) - 1)
+
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         plan = self._plan(x.numel())
         means = block_means(x, plan)
@@ -136,10 +186,24 @@ class Eden(Compressor):
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
         """Map means, scales and packed indices to the estimate; nothing is allocated before the lengths agree."""
-        plan, rounds, has_means = _read_params(header, cls.name)
+        check_params(header, _PARAMS.size, what=cls.name)
+        rate, log_block, rounds, flags, raw = _PARAMS.unpack(header.params)
+        has_means, adaptive = bool(flags & _HAS_MEANS), bool(flags & _ADAPTIVE)
+        possible = rate <= MAX_RATE and 8 <= log_block <= 18 and 1 <= rounds <= MAX_ROUNDS and flags <= 3
+        if not possible or (not adaptive and raw not in (0, header.dim % MIN_BLOCK)) or (adaptive and rate):
+            raise InvalidParams(
+                f"{cls.name} parameters {header.params.hex()} say rate {rate}/65536, block 2^{log_block}, rounds "
+                f"{rounds}, flags {flags}, raw {raw}; allowed: rate to 8, block 2^8…2^18, rounds 1…{MAX_ROUNDS}, flags "
+                f"0…3, raw 0 or {header.dim % MIN_BLOCK}"
+            )
+        rotation, dim = Rotation(seed, rounds), header.dim
+        if adaptive:
+            return decode_adaptive(
+                body, rotation, dim=dim, block=2**log_block, raw=raw, has_means=has_means, device=device
+            )
+        plan = at_rate(plan_blocks(dim, block=2**log_block, raw_tail=raw > 0), rate)
         mean_bytes = check_blocks(body, plan, has_means=has_means)
-        rotation = Rotation(seed, rounds)
-        return decode_blocks(body, plan, rotation, mean_bytes=mean_bytes, dim=header.dim, device=device)
+        return decode_blocks(body, plan, rotation, mean_bytes=mean_bytes, dim=dim, device=device)
 
 
 def default_block(bits: float) -> int:
@@ -148,23 +212,3 @@ def default_block(bits: float) -> int:
     while block < MAX_BLOCK and bits * block < 3200:
         block *= 2
     return block
-
-
-def _read_params(header: Header, name: str) -> tuple[BlockPlan, int, bool]:
-    """Return (plan, rounds, whether there are means) once the parameters are possible."""
-    check_params(header, _PARAMS.size, what=name)
-    rate, log_block, rounds, flags, raw = _PARAMS.unpack(header.params)
-    possible = (
-        rate <= MAX_RATE
-        and 8 <= log_block < MAX_BLOCK.bit_length()
-        and 1 <= rounds <= MAX_ROUNDS
-        and flags <= _HAS_MEANS
-    )
-    if not possible or raw not in (0, header.dim % MIN_BLOCK):
-        raise InvalidParams(
-            f"{name} parameters {header.params.hex()} say rate {rate}/65536, block 2^{log_block}, rounds {rounds}, "
-            f"flags {flags}, raw {raw}; allowed: rate to 8, block 2^8…2^18, rounds 1…{MAX_ROUNDS}, flags 0 or 1, "
-            f"raw 0 or {header.dim % MIN_BLOCK}"
-        )
-    plan = plan_blocks(header.dim, block=2**log_block, raw_tail=raw > 0)
-    return at_rate(plan, rate), rounds, bool(flags)

@@ -31,6 +31,16 @@ def block_means(x: Tensor, plan: BlockPlan) -> Tensor:
     return torch.cat([chunk_means(x, *chunk) for chunk in chunks(plan, x.device)] or [x.new_zeros(0)])
 
 
+def energy_left(x: Tensor, plan: BlockPlan, means: Tensor) -> float:
+    """Return the squared norm of what is rotated: the blocks less their means, the raw tail left out."""
+    total, used = 0.0, 0
+    for group, first, last in chunks(plan, x.device):
+        blocks = take(x, group, first, last, subtract=means[used : used + last - first])
+        total += float(blocks.double().square().sum())
+        used += last - first
+    return total
+
+
 def encode_blocks(x: Tensor, plan: BlockPlan, means: Tensor, rotation: Rotation, *, unbiased: bool) -> bytes:
     """Map a vector to means, scales, codes of all blocks and the raw tail.
 

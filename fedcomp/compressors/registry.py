@@ -7,14 +7,11 @@ import importlib
 import torch
 from torch import Tensor
 
-from fedcomp.compressors.base import Compressor
+from fedcomp.compressors.base import COORDINATES_PER_BYTE, Compressor
 from fedcomp.compressors.catalogue import SCHEMES, Scheme, available_compressors
 from fedcomp.config import Spec, Value, parse_spec
 from fedcomp.errors import ConfigError, InvalidParams, UnknownScheme
 from fedcomp.wire import HEADER_BYTES, MAX_DIM, Buffer, unpack
-
-COORDINATES_PER_BYTE = 65536
-"""More than any scheme needs: without it a few bytes could make a reader allocate max_dim coordinates."""
 
 
 def compressor(spec: str, **options: Value) -> Compressor:

@@ -28,6 +28,12 @@ def shifted(dim: int) -> torch.Tensor:
     return integers(dim) + 24
 
 
+def uneven() -> torch.Tensor:
+    """Return 4,000 of the same integers, most times 0, some times 64."""
+    factors = torch.tensor([64.0, 1.0, 0.0, 0.0]).repeat_interleave(1000)
+    return integers(4000) * factors
+
+
 def seeds() -> dict[str, object]:
     cases = [(seed, int(stream), sub) for seed in (0, 1, 2**32, 2**64 - 1) for stream in Stream for sub in (0, 1)]
     drawn = [
@@ -64,6 +70,7 @@ def payloads() -> list[dict[str, object]]:
     cases: list[dict[str, object]] = []
     others = ("drive", "hadamard", "float16", "bfloat16", "qsgd", "terngrad", "sign", "topk:fraction=0.1", "randk")
     later = ("qsgd:coding=entropy", "kashin", "quicfl", "correlated:clients=3,rank=1", "powersgd:rank=1")
+    uneven_specs = ("eden:bits=1,allocation=adaptive", "eden:bits=3.5,allocation=adaptive")
     specs = (
         "identity",
         "eden:bits=0.5",
@@ -82,6 +89,11 @@ def payloads() -> list[dict[str, object]]:
                 decoded = fedcomp.decode(payload, seed=2**63 + 5)
                 case = {"input": make.__name__, "spec": spec, "dim": dim, "payload": payload.hex()}
                 cases.append({**case, "decoded": [round(value, 6) for value in decoded.tolist()]})
+    for spec in uneven_specs:
+        payload = codec.encode(spec, uneven(), seed=2**63 + 5)
+        decoded = fedcomp.decode(payload, seed=2**63 + 5)
+        case = {"input": "uneven", "spec": spec, "dim": 4000, "payload": payload.hex()}
+        cases.append({**case, "decoded": [round(value, 6) for value in decoded.tolist()]})
     return cases
 
 

@@ -18,7 +18,7 @@ from tests.hostile.memory import traced
 from tests.support import codec
 
 SPECS = [*fedcomp.available_compressors(), "eden:bits=0.3", "eden:bits=2.5", "eden:bits=8", "topk:fraction=0.2"]
-SPECS += ["qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy"]
+SPECS += ["eden:bits=2,allocation=adaptive", "qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy"]
 SEED = 11
 
 

@@ -28,6 +28,7 @@ SPECS = [
 ]
 SPECS += ["qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy", "correlated:bits=1,clients=7,rank=6"]
 SPECS += ["powersgd:rank=64", "topk:fraction=1", "randk:fraction=1", "eden:bits=0.2", "eden:bits=3.3"]
+SPECS += ["eden:bits=0.3,allocation=adaptive", "eden:bits=2,allocation=adaptive"]
 WITH_A_RATE = [spec for spec in SPECS if fedcomp.compressor(spec).nominal_bits is not None]
 
 

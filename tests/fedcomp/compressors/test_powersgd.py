@@ -65,6 +65,13 @@ def test_the_seed_draws_the_directions() -> None:
     assert not torch.allclose(decoded[0], decoded[1])
 
 
+def test_each_matrix_has_directions_of_its_own() -> None:
+    matrix = torch.randn(20, 20, generator=torch.Generator().manual_seed(1)).reshape(-1)
+    payload = fedcomp.compressor("powersgd:rank=1").encode(matrix.repeat(2), seed=1, shapes=[(20, 20), (20, 20)])
+    decoded = fedcomp.decode(payload, seed=1)
+    assert not torch.allclose(decoded[:400], decoded[400:])
+
+
 def test_error_feedback_sends_all_in_the_end() -> None:
     x = torch.randn(3000, generator=torch.Generator().manual_seed(1))
     feedback = ErrorFeedback(fedcomp.compressor("powersgd:rank=4"))

@@ -22,15 +22,16 @@ def test_stored_payloads_decode_as_ever(case: dict[str, str]) -> None:
     torch.testing.assert_close(decoded, torch.tensor(case["decoded"]), rtol=1e-6, atol=1e-5)
 
 
-# powersgd's factors come from a library's QR decomposition, whose last bits differ between machines.
-EXACT = [case for case in GOLDEN if not case["spec"].startswith("powersgd")]
+# powersgd's factors come from a library's QR decomposition and the rates of pools from its powers and logarithms, whose
+# last bits differ between machines.
+EXACT = [case for case in GOLDEN if not case["spec"].startswith("powersgd") and case["input"] != "uneven"]
 
 
 @pytest.mark.parametrize("case", EXACT, ids=lambda case: f"{case['input']}-{case['spec']}-{case['dim']}")
 def test_integers_encode_to_the_stored_bytes(case: dict[str, str]) -> None:
     # Small integers rotate without rounding, so these bytes are the same on every machine.
     x = ((torch.arange(int(case["dim"])) * 37 + 11) % 17 - 8).float() + (24 if case["input"] == "shifted" else 0)
-    assert fedcomp.compressor(case["spec"]).encode(x, seed=GOLDEN_SEED).hex() == case["payload"]
+    assert codec.encode(case["spec"], x, seed=GOLDEN_SEED).hex() == case["payload"]
 
 
 @pytest.mark.parametrize("name", fedcomp.available_compressors())

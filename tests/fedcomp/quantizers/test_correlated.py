@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from fedcomp.quantizers import correlated
 from fedcomp.quantizers.correlated import cohort_noise
+from fedcomp.seeds import Stream
 
 COUNT = 20_000
 
@@ -41,6 +44,21 @@ def test_pairs_of_clients_are_in_any_two_cells_alike() -> None:
         counts += np.bincount(difference, minlength=4)
     assert counts[0] == 0
     assert np.abs(counts[1:] - counts.sum() / 3).max() < 180
+
+
+def test_places_within_the_cells_are_independent() -> None:
+    # The correlation of 20,000 independent pairs deviates by 0.007.
+    within = (cohort(4) * 4) % 1
+    assert np.abs(np.corrcoef(within) - np.eye(4)).max() < 0.035
+
+
+def test_equal_keys_still_give_every_client_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    def equal(seed: int, stream: Stream, count: int, *, substream: int = 0) -> NDArray[np.uint32]:
+        return np.full(count, 7, dtype=np.uint32)
+
+    monkeypatch.setattr(correlated, "words", equal)
+    cells = [int(cohort_noise(1, 1, clients=5, rank=rank)[0] * 5 + 1e-4) for rank in range(5)]
+    assert sorted(cells) == [0, 1, 2, 3, 4]
 
 
 def test_other_seeds_and_ranks_give_other_noise() -> None:

@@ -1,0 +1,250 @@
+"""EDEN with bits where the energy is: coordinates of like energy are pooled, each pool at the rate that it is worth.
+
+Reverse water-filling over a Gaussian source (Cover, Thomas, "Elements of information theory", §10.3.3), here over the
+pools of ``fedcomp.allocation``. What the decoder needs to find the pools, and their rates, are part of the budget.
+Which coordinates are pooled depends on the vector and never on the seed, so each pool's estimate stays unbiased.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedcomp.allocation.models import ZERO, Model, bits_needed, candidates
+from fedcomp.allocation.pools import merge_counts, pool_order, pool_sizes
+from fedcomp.allocation.table import is_small_enough, label_bits, pack_models, unpack_models
+from fedcomp.allocation.waterfill import Floats, expected_error, fill
+from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, Group, plan_blocks, raw_is_shorter
+from fedcomp.compressors.eden_blocks import Rotation, block_means, check_blocks, decode_blocks, encode_blocks
+from fedcomp.compressors.means import pack_means
+from fedcomp.compressors.rates import MAX_RATE, ONE_BIT, total_code_bytes
+from fedcomp.compressors.rows import chunks, take, to_unit_range
+from fedcomp.errors import InvalidParams, NonFinite
+from fedcomp.quantizers.codebook import DISTORTION
+
+RATE_STEP = 16
+"""A pool's rate is sent in 1/4,096 of a bit, two bytes."""
+
+_PREFIX = struct.Struct("<IhH")
+_RATE_BYTES = 2
+DETAILS = (0.3, 10.0, 300.0)
+_POOL_BITS = 8 * (_RATE_BYTES + 4 * SCALE_BYTES)
+"""What one pool more costs, about: its rate and the scales of its smaller blocks."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the coordinates are pooled: models, the lowest class, the pools' sizes and the cut into blocks."""
+
+    models: Sequence[Model]
+    floor: int
+    sizes: Sequence[int]
+    plan: BlockPlan
+
+
+def find_layout(x: Tensor, shapes: Sequence[tuple[int, ...]], *, bits: float, block: int, detail: float) -> Layout:
+    """Return the layout that the vector's energies ask for at ``bits`` a coordinate.
+
+    Parameters
+    ----------
+    x
+        Shape (n,), float32, finite.
+    shapes
+        Shapes of its tensors, in order.
+    detail
+        One of ``DETAILS``: at which share of the mean error a coordinate's energy is taken for lost, so that nothing is
+        spent on telling where it is. More makes a smaller table.
+    """
+    energy = to_unit_range(x.view(1, -1))[0].view(-1).double().square()
+    water = max(float(energy.mean()) * 2 ** (-2 * bits) * detail, 1e-300)
+    models: list[Model] = []
+    by_class: dict[int, float] = {}
+    start = 0
+    for shape in shapes:
+        part = energy[start : start + prod(shape)]
+        model, energies = _best_model(part, shape, water)
+        models.append(model)
+        for value, total in energies.items():
+            by_class[value] = by_class.get(value, 0.0) + total
+        start += prod(shape)
+    floor = _best_floor(models, by_class, bits * x.numel())
+    sizes = pool_sizes(merge_counts(models, floor=floor)[1])
+    last = sizes[-1] if sizes else 0
+    return Layout(models, floor, sizes, _pool_plan(sizes, block, raw_tail=raw_is_shorter(last, bits)))
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A payload's body but for the coordinates themselves.
+
+    Attributes
+    ----------
+    head
+        Sizes, table and rates.
+    pooled, means, plan
+        The vector in the order of its pools, the means of its blocks, and its blocks with their rates.
+    error
+        The expected squared error.
+    """
+
+    head: bytes
+    pooled: Tensor
+    means: Tensor
+    plan: BlockPlan
+    error: float
+
+    @property
+    def has_means(self) -> bool:
+        """Whether any block sends its mean."""
+        return bool((self.means != 0).any())
+
+    def encode(self, rotation: Rotation, *, unbiased: bool) -> bytes:
+        """Return the body."""
+        return self.head + encode_blocks(self.pooled, self.plan, self.means, rotation, unbiased=unbiased)
+
+
+def draft_payload(x: Tensor, layout: Layout, *, room: int) -> Draft | None:
+    """Choose the pools' rates so that params and header aside all fits ``room`` bytes; None when it cannot."""
+    pooled = x[pool_order(layout.models, floor=layout.floor, device=x.device)]
+    means = block_means(pooled, layout.plan)
+    table = pack_models(layout.models)
+    side = len(table) + _RATE_BYTES * len(layout.sizes) + len(pack_means(means)) + SCALE_BYTES * layout.plan.num_blocks
+    left = room - _PREFIX.size - side - RAW_BYTES * layout.plan.raw
+    energies = _pool_energies(pooled, layout, means)
+    sizes = np.array(layout.sizes, dtype=np.float64)
+
+    def cost(rates: Floats) -> float:
+        return total_code_bytes(_at_rates(layout, _to_codes(rates)))
+
+    if not layout.sizes or cost(np.zeros_like(energies)) > left:
+        return None
+    rates = fill(energies, sizes, left, DISTORTION, cost=cost)
+    codes = _to_codes(rates)
+    head = _PREFIX.pack(len(table), layout.floor, len(codes)) + table + np.array(codes, dtype="<u2").tobytes()
+    error = expected_error(energies, rates, DISTORTION, least=_least_rates(sizes))
+    return Draft(head, pooled, means, _at_rates(layout, codes), error)
+
+
+def _least_rates(sizes: Floats) -> Floats:
+    """Return the rates below which a pool's blocks cannot go: eight coordinates each."""
+    return 8 / np.clip(sizes, MIN_BLOCK, 16384)
+
+
+def decode_adaptive(
+    body: memoryview,
+    rotation: Rotation,
+    *,
+    dim: int,
+    block: int,
+    raw: int,
+    has_means: bool,
+    device: torch.device,
+) -> Tensor:
+    """Undo ``encode_adaptive``; the table alone tells the pools' sizes, before anything of dim is allocated."""
+    if len(body) < _PREFIX.size:
+        raise InvalidParams(f"adaptive eden has at least {_PREFIX.size} bytes of body, not {len(body)}")
+    table_bytes, floor, num_pools = _PREFIX.unpack(body[: _PREFIX.size])
+    table_end = _PREFIX.size + table_bytes
+    rates_end = table_end + _RATE_BYTES * num_pools
+    if rates_end > len(body):
+        raise InvalidParams(
+            f"a table of {table_bytes} bytes and {num_pools} pools do not fit {len(body)} bytes of body"
+        )
+    models = unpack_models(body[_PREFIX.size : table_end], dim)
+    if models is None:
+        raise InvalidParams(f"the table of {table_bytes} bytes does not describe {dim} coordinates; reject the sender")
+    sizes = pool_sizes(merge_counts(models, floor=floor)[1])
+    codes = np.frombuffer(body[table_end:rates_end], dtype="<u2").tolist()
+    last = sizes[-1] if sizes else 0
+    if len(sizes) != num_pools or max(codes, default=0) * RATE_STEP > MAX_RATE or raw not in (0, last % MIN_BLOCK):
+        raise InvalidParams(
+            f"adaptive eden has {num_pools} pools, rates {codes[:8]}…, raw {raw}; allowed: {len(sizes)} pools as the "
+            f"table says, rates to {MAX_RATE // RATE_STEP}, raw 0 or {last % MIN_BLOCK}"
+        )
+    layout = Layout(models, floor, sizes, _pool_plan(sizes, block, raw_tail=raw > 0))
+    plan = _at_rates(layout, codes)
+    blocks = body[rates_end:]
+    mean_bytes = check_blocks(blocks, plan, has_means=has_means)
+    pooled = decode_blocks(blocks, plan, rotation, mean_bytes=mean_bytes, dim=sum(sizes), device=device)
+    out = torch.zeros(dim, dtype=torch.float32, device=device)
+    out[pool_order(models, floor=floor, device=device)] = pooled
+    return out
+
+
+def _best_model(energy: Tensor, shape: tuple[int, ...], water: float) -> tuple[Model, dict[int, float]]:
+    """Return the model that costs least, table included, and the energy of each of its classes."""
+    best: tuple[float, Model, dict[int, float]] | None = None
+    for model in candidates(energy, shape):
+        if not is_small_enough(model, energy.numel()):
+            continue
+        values, counts = model.counts()
+        classes = model.classes(energy.device).long() - ZERO
+        totals = torch.bincount(classes, weights=energy, minlength=1).cpu().numpy()
+        energies = np.array([totals[value - ZERO] if value - ZERO < len(totals) else 0.0 for value in values])
+        cost = label_bits(model.labels) + bits_needed(counts, energies, water)
+        if best is None or cost < best[0]:
+            best = cost, model, dict(zip(values.tolist(), energies.tolist(), strict=True))
+    if best is None:
+        raise RuntimeError(f"no model of {energy.numel()} coordinates is small enough")
+    return best[1], best[2]
+
+
+def _best_floor(models: Sequence[Model], by_class: dict[int, float], bits: float) -> int:
+    """Return the class below which it does not pay to tell classes apart."""
+    values, counts = merge_counts(models, floor=ZERO // 2)
+    if not len(values):
+        return 0
+    energies = np.array([by_class.get(int(value), 0.0) for value in values])
+    best: tuple[float, int] | None = None
+    for kept in sorted({*range(1, len(values) + 1, max(1, len(values) // 12)), len(values)}):
+        sizes = np.append(counts[: kept - 1], counts[kept - 1 :].sum()).astype(np.float64)
+        pooled = np.append(energies[: kept - 1], energies[kept - 1 :].sum())
+        rates = fill(pooled, sizes, max(bits - _POOL_BITS * kept, 0.1 * bits), DISTORTION, steps=24)
+        error = expected_error(pooled, rates, DISTORTION, least=_least_rates(sizes))
+        if best is None or error < best[0]:
+            best = error, int(values[kept - 1])
+    return best[1] if best else 0
+
+
+def _pool_plan(sizes: Sequence[int], block: int, *, raw_tail: bool) -> BlockPlan:
+    groups: list[Group] = []
+    start = raw = 0
+    for index, size in enumerate(sizes):
+        part = plan_blocks(size, block=block, raw_tail=raw_tail and index == len(sizes) - 1)
+        groups += [replace(group, start=group.start + start, stop=group.stop + start) for group in part.groups]
+        raw, start = part.raw, start + size
+    return BlockPlan(tuple(groups), raw)
+
+
+def _at_rates(layout: Layout, codes: Sequence[int]) -> BlockPlan:
+    """Return the plan with each pool's rate at its blocks."""
+    ends = np.cumsum(layout.sizes)
+    pools = np.searchsorted(ends, [group.start for group in layout.plan.groups], side="right")
+    groups = (
+        replace(group, rate=RATE_STEP * codes[pool]) for group, pool in zip(layout.plan.groups, pools, strict=True)
+    )
+    return BlockPlan(tuple(groups), layout.plan.raw)
+
+
+def _to_codes(rates: Floats) -> list[int]:
+    return [int(rate) for rate in np.floor(rates * (ONE_BIT // RATE_STEP))]
+
+
+def _pool_energies(pooled: Tensor, layout: Layout, means: Tensor) -> Floats:
+    """Return the squared norm of each pool less its blocks' means; a raw tail costs nothing and has none."""
+    ends = np.cumsum(layout.sizes)
+    totals = np.zeros(len(layout.sizes))
+    used = 0
+    for group, first, last in chunks(layout.plan, pooled.device):
+        blocks = take(pooled, group, first, last, subtract=means[used : used + last - first])
+        totals[np.searchsorted(ends, group.start, side="right")] += float(blocks.double().square().sum())
+        used += last - first
+    if not np.isfinite(totals).all():
+        raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
+    return totals
