@@ -52,7 +52,7 @@ def measure(spec: str, x: torch.Tensor, *, repeats: int = REPEATS, group: int = 
     return t_statistic([fedcomp.decode(codec.encode(x, seed=seed), seed=seed) for seed in seeds], x)
 
 
-@pytest.mark.parametrize("bits", [0.3, 0.5, 1, 1.5, 2, 2.5, 4])
+@pytest.mark.parametrize("bits", [0.3, 0.5, 1, 1.25, 1.5, 2, 2.5, 4])
 @pytest.mark.parametrize("name", vectors(256))
 def test_eden_is_unbiased(bits: float, name: str) -> None:
     assert 0.85 < measure(f"eden:bits={bits}", vectors(4096)[name]) < 1.15

@@ -233,7 +233,7 @@ def test_small_dims_have_no_expected_error() -> None:
         ("block=128", "block is 128"),
         ("rounds=0", "rounds is 0; allowed: integers from 1 to 4"),
         ("scale=none", "scale is 'none'; allowed: unbiased, mmse"),
-        ("bit=2", "unknown option 'bit' .*allowed: bits, block, rounds, scale"),
+        ("bit=2", "unknown option 'bit' .*allowed: allocation, bits, block, rounds, scale"),
     ],
 )
 def test_bad_options_are_named(options: str, named: str) -> None:

@@ -126,6 +126,22 @@ def test_decoding_depends_on_bytes_and_seed_only(spec: str, dim: int, seed: int)
     assert fedcomp.compressor(str(made.spec)) == made
 
 
+@pytest.mark.parametrize("spec", SPECS)
+def test_the_number_of_threads_does_not_matter(spec: str) -> None:
+    # Long enough for torch to share the work out.
+    payload = codec.encode(spec, gaussian(150_000), seed=1)
+    before = torch.get_num_threads()
+    decoded = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            decoded.append(fedcomp.decode(payload, seed=1))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(decoded[0], decoded[1])
+    assert torch.equal(decoded[0], decoded[2])
+
+
 @pytest.mark.parametrize("spec", [s for s in SPECS if fedcomp.compressor(s).expected_vnmse(65_536) is not None])
 def test_the_error_is_the_expected_one(spec: str) -> None:
     # The error of one payload of 65,536 coordinates deviates by about half a percent; random-k's, which sits in a few
