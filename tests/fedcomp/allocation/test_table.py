@@ -57,6 +57,7 @@ def table(numbers: list[int], symbols: list[int], k: int = 0) -> memoryview:
         ([1, MAX_LABEL, 0, 2, 64, 64], [1]),  # no such kind
         ([1, MAX_LABEL, 0, 0, 64, 0], [1]),  # units of no coordinates
         ([1, 2 * MAX_LABEL + 1, 0, 0, 64, 64], [1]),  # a base that is no label
+        ([1, 2**62, 0, 0, 64, 64], [0]),  # a base that is no label, where no label is
         ([1, MAX_LABEL, 16, 0, 64, 64], [1]),  # more low bits than there are
         ([2, MAX_LABEL, 0, 0, 64, 64], [1]),  # a model is missing
         ([1, MAX_LABEL, 0, 0, 63, 64], [1]),  # another dim
