@@ -75,5 +75,6 @@ def _train(model: nn.Module, task: Task, examples: Examples, settings: UpdateSet
             batch = order[start : start + settings.batch_size]
             optimizer.zero_grad()
             loss = task.loss(model(examples.inputs[batch]), examples.targets[batch])
+            # torch has no types for backward.
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

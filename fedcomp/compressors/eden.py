@@ -32,7 +32,7 @@ from fedcomp.compressors.eden_blocks import (
     check_blocks,
     decode_blocks,
     encode_blocks,
-    energy_left,
+    energies_left,
 )
 from fedcomp.compressors.means import pack_means
 from fedcomp.compressors.rates import MAX_RATE, captured_share, choose_rate
@@ -171,7 +171,7 @@ class Eden(Compressor):
         plan = self._plan(x.numel())
         means = block_means(x, plan)
         rate = choose_rate(plan, room=self._room(x.numel(), plan, side_bytes=len(pack_means(means))))
-        return energy_left(x, plan, means) * (1 / captured_share(at_rate(plan, rate), DISTORTION) - 1)
+        return sum(energies_left(x, plan, means)) * (1 / captured_share(at_rate(plan, rate), DISTORTION) - 1)
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
         plan = self._plan(x.numel())

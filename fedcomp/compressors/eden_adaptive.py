@@ -21,10 +21,17 @@ from fedcomp.allocation.pools import merge_counts, pool_order, pool_sizes
 from fedcomp.allocation.table import is_small_enough, label_bits, pack_models, unpack_models
 from fedcomp.allocation.waterfill import Floats, expected_error, fill
 from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, Group, plan_blocks, raw_is_shorter
-from fedcomp.compressors.eden_blocks import Rotation, block_means, check_blocks, decode_blocks, encode_blocks
+from fedcomp.compressors.eden_blocks import (
+    Rotation,
+    block_means,
+    check_blocks,
+    decode_blocks,
+    encode_blocks,
+    energies_left,
+)
 from fedcomp.compressors.means import pack_means
 from fedcomp.compressors.rates import MAX_RATE, ONE_BIT, total_code_bytes
-from fedcomp.compressors.rows import chunks, take, to_unit_range
+from fedcomp.compressors.rows import to_unit_range
 from fedcomp.errors import InvalidParams, NonFinite
 from fedcomp.quantizers.codebook import DISTORTION
 
@@ -222,14 +229,16 @@ def _pool_plan(sizes: Sequence[int], block: int, *, raw_tail: bool) -> BlockPlan
     return BlockPlan(tuple(groups), raw)
 
 
+def _pool_of_groups(layout: Layout) -> list[int]:
+    """Return which pool each group of blocks belongs to."""
+    starts = [group.start for group in layout.plan.groups]
+    return [int(pool) for pool in np.searchsorted(np.cumsum(layout.sizes), starts, side="right")]
+
+
 def _at_rates(layout: Layout, codes: Sequence[int]) -> BlockPlan:
     """Return the plan with each pool's rate at its blocks."""
-    ends = np.cumsum(layout.sizes)
-    pools = np.searchsorted(ends, [group.start for group in layout.plan.groups], side="right")
-    groups = (
-        replace(group, rate=RATE_STEP * codes[pool]) for group, pool in zip(layout.plan.groups, pools, strict=True)
-    )
-    return BlockPlan(tuple(groups), layout.plan.raw)
+    pools = zip(layout.plan.groups, _pool_of_groups(layout), strict=True)
+    return BlockPlan(tuple(replace(group, rate=RATE_STEP * codes[pool]) for group, pool in pools), layout.plan.raw)
 
 
 def _to_codes(rates: Floats) -> list[int]:
@@ -238,13 +247,8 @@ def _to_codes(rates: Floats) -> list[int]:
 
 def _pool_energies(pooled: Tensor, layout: Layout, means: Tensor) -> Floats:
     """Return the squared norm of each pool less its blocks' means; a raw tail costs nothing and has none."""
-    ends = np.cumsum(layout.sizes)
     totals = np.zeros(len(layout.sizes))
-    used = 0
-    for group, first, last in chunks(layout.plan, pooled.device):
-        blocks = take(pooled, group, first, last, subtract=means[used : used + last - first])
-        totals[np.searchsorted(ends, group.start, side="right")] += float(blocks.double().square().sum())
-        used += last - first
+    np.add.at(totals, _pool_of_groups(layout), energies_left(pooled, layout.plan, means))
     if not np.isfinite(totals).all():
         raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
     return totals

@@ -31,14 +31,15 @@ def block_means(x: Tensor, plan: BlockPlan) -> Tensor:
     return torch.cat([chunk_means(x, *chunk) for chunk in chunks(plan, x.device)] or [x.new_zeros(0)])
 
 
-def energy_left(x: Tensor, plan: BlockPlan, means: Tensor) -> float:
-    """Return the squared norm of what is rotated: the blocks less their means, the raw tail left out."""
-    total, used = 0.0, 0
+def energies_left(x: Tensor, plan: BlockPlan, means: Tensor) -> list[float]:
+    """Return the squared norm of each group's blocks less their means: of what is rotated, so without the raw tail."""
+    energies = dict.fromkeys(plan.groups, 0.0)
+    used = 0
     for group, first, last in chunks(plan, x.device):
         blocks = take(x, group, first, last, subtract=means[used : used + last - first])
-        total += float(blocks.double().square().sum())
+        energies[group] += float(blocks.double().square().sum())
         used += last - first
-    return total
+    return list(energies.values())
 
 
 def encode_blocks(x: Tensor, plan: BlockPlan, means: Tensor, rotation: Rotation, *, unbiased: bool) -> bytes:

@@ -19,7 +19,7 @@ from torch import Tensor
 from fedcomp.coding.bitpack import pack_bits, unpack_bits
 from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
 from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, Group, plan_blocks, raw_is_shorter
-from fedcomp.compressors.rows import chunks, largest, power_of_two, put, take, to_unit_range
+from fedcomp.compressors.rows import chunks, largest, power_of_two, put, round_up, take, to_unit_range
 from fedcomp.config import Spec, integer_option, reject_unknown
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.quantizers.stochastic import round_stochastically
@@ -123,7 +123,7 @@ class Kashin(Compressor):
         """Map blocks (m, n) to their reaches as sent, (m,), and where each coefficient lies between levels, (m, N)."""
         unit, exponents = to_unit_range(blocks)
         coefficients = kashin_coefficients(unit, signs, expansion=self.expansion)
-        reach = _round_up(coefficients.abs().amax(dim=1).double() * power_of_two(exponents))
+        reach = round_up(coefficients.abs().amax(dim=1).double() * power_of_two(exponents))
         # What the decoder will take for the reach: at subnormal magnitudes float32 is coarse.
         sent = (reach.double() * power_of_two(-exponents)).float()[:, None]
         share = coefficients / torch.where(sent > 0, sent, 1.0) + 1
@@ -170,13 +170,6 @@ def _chunks(plan: BlockPlan, expansion: int, device: torch.device) -> Iterator[t
         step = -(-(last - first) // expansion)
         for start in range(first, last, step):
             yield group, start, min(start + step, last)
-
-
-def _round_up(values: Tensor) -> Tensor:
-    """Round float64 numbers to float32 that are not smaller, so that no coefficient is out of reach."""
-    rounded = values.float()
-    above = torch.nextafter(rounded, torch.full_like(rounded, torch.inf))
-    return torch.where(rounded.double() < values, above, rounded)
 
 
 def _read_params(header: Header) -> tuple[int, int, BlockPlan]:

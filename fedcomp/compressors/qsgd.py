@@ -16,6 +16,7 @@ from torch import Tensor
 from fedcomp.coding import levels as levels_code
 from fedcomp.coding.bitpack import pack_bits, unpack_bits
 from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
+from fedcomp.compressors.rows import round_up
 from fedcomp.config import Spec, choice_option, integer_option, reject_unknown
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.quantizers.stochastic import round_stochastically
@@ -89,7 +90,7 @@ class QSGD(Compressor):
         bucket = _actual_bucket(x.numel(), self.bucket)
         wide = torch.nn.functional.pad(x, (0, -x.numel() % bucket)).view(-1, bucket).double()
         norms = wide.square().sum(dim=1).sqrt() if self.norm == "l2" else wide.abs().amax(dim=1)
-        sent = _round_up(norms)
+        sent = round_up(norms)
         if not bool(torch.isfinite(sent).all()):
             raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
         divisor = torch.where(sent > 0, sent, 1.0).double()
@@ -159,9 +160,3 @@ def _level_bits(levels: int) -> int:
 def _actual_bucket(dim: int, bucket: int) -> int:
     """Return the bucket, or less for a vector that is shorter; a multiple of 8."""
     return min(bucket, max(8, -(-dim // 8) * 8))
-
-
-def _round_up(norms: Tensor) -> Tensor:
-    """Round float64 norms to float32 so that no coordinate exceeds its bucket's norm."""
-    rounded = norms.float()
-    return torch.where(rounded.double() < norms, torch.nextafter(rounded, torch.full_like(rounded, torch.inf)), rounded)

@@ -77,6 +77,13 @@ def power_of_two(exponents: Tensor) -> Tensor:
     return ((exponents.to(torch.int64) + 1023) << 52).view(torch.float64)
 
 
+def round_up(values: Tensor) -> Tensor:
+    """Round float64 numbers to float32 that are not smaller, so that nothing exceeds the range that is sent."""
+    rounded = values.float()
+    above = torch.nextafter(rounded, torch.full_like(rounded, torch.inf))
+    return torch.where(rounded.double() < values, above, rounded)
+
+
 def levels(packed: Tensor, count: int, bits: int) -> Tensor:
     """Map packed indices (m, count·bits/8) to centroids (m, count); zeros where no bits were sent."""
     if bits == 0 or count == 0:

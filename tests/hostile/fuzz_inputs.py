@@ -40,6 +40,7 @@ _T = TypeVar("_T")
 class Provider(Protocol):
     """What is used of atheris.FuzzedDataProvider; it takes numbers from the end of its bytes, bytes from the start."""
 
+    # The names are the library's own.
     def ConsumeIntInRange(self, low: int, high: int, /) -> int: ...  # noqa: N802
     def ConsumeBytes(self, count: int, /) -> bytes: ...  # noqa: N802
     def PickValueInList(self, values: list[_T], /) -> _T: ...  # noqa: N802
