@@ -7,7 +7,7 @@ from rich.table import Table
 from fedcomp.commands.tables import number, print_table
 from fedcomp.compressors.catalogue import SCHEMES
 
-COLUMNS = ("spec", "bits/coordinate", "vNMSE", "unbiased", "entropy-coded", "needs error feedback", "sends")
+COLUMNS = ("spec", "bits/\ncoordinate", "vNMSE", "unbiased", "entropy-\ncoded", "needs error\nfeedback", "sends")
 
 
 def compressors() -> None:
