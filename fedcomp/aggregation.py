@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedcomp.compressors.registry import decode
+from fedcomp.compressors.registry import accumulate
 from fedcomp.errors import DimMismatch, EmptyMean, InvalidWeight, NonFinite
 from fedcomp.wire import Buffer
 
 MAX_WEIGHT = 2.0**53
 """Counts up to here are exact in float64; anything above is no number of examples."""
+
+_CHUNK = 2**20
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class MeanEstimator:
     """Accumulate Σ w·x̂ and Σ w in float64.
 
     The mean of unbiased estimates is unbiased; with a seed for each client their errors average out. Memory: 8 bytes a
-    coordinate for the sum and 4 for the payload being decoded, however many clients.
+    coordinate for the sum, however many clients; ``eden`` adds to it block by block, other schemes decode one payload,
+    4 bytes a coordinate.
 
     >>> import torch
     >>> from fedcomp import MeanEstimator, compressor
@@ -72,8 +75,7 @@ class MeanEstimator:
             The payload or its weight cannot be used; the estimator is left exactly as it was.
         """
         checked = check_weight(weight)
-        update = decode(payload, seed=seed, device=self.device, expected_dim=self.dim)
-        self._sum.add_(update, alpha=checked)
+        accumulate(payload, seed=seed, into=self._sum, weight=checked)
         self._weight += checked
         self._clients += 1
         self._bytes += len(memoryview(payload).cast("B"))
@@ -105,9 +107,13 @@ class MeanEstimator:
         """
         if self._weight <= 0:
             raise EmptyMean(f"{self._clients} payloads of weight 0 in all were added; a mean needs a positive weight")
-        mean = (self._sum / self._weight).float()
-        if not bool(torch.isfinite(mean).all()):
-            raise NonFinite("the mean left float32's range; check the clients' updates")
+        mean = torch.empty(self.dim, dtype=torch.float32, device=self.device)
+        # Some at a time: a float64 quotient of all would be as large as the sum.
+        for start in range(0, self.dim, _CHUNK):
+            part = mean[start : start + _CHUNK]
+            part.copy_(self._sum[start : start + _CHUNK] / self._weight)
+            if not bool(torch.isfinite(part).all()):
+                raise NonFinite("the mean left float32's range; check the clients' updates")
         return MeanEstimate(mean, self._weight, self._clients, self._bytes)
 
 

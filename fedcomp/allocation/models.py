@@ -25,6 +25,7 @@ UNITS = (32, 64, 128, 256, 512, 1024, 4096)
 _REFINEMENTS = 2
 
 Labels = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,13 +43,15 @@ class UnitModel:
 
     def counts(self) -> tuple[Labels, Labels]:
         """Return (classes, how many coordinates each has)."""
-        values, places = np.unique(self.labels, return_inverse=True)
         sizes = np.full(len(self.labels), self.unit, dtype=np.int64)
         if len(sizes):
             sizes[-1] = self.size - self.unit * (len(sizes) - 1)
-        counts = np.zeros(len(values), dtype=np.int64)
-        np.add.at(counts, places, sizes)
-        return values, counts
+        values, counts = _sums_by_class(self.labels, sizes)
+        return values, counts.astype(np.int64)
+
+    def class_energies(self, energy: Tensor) -> Floats:
+        """Return the energy of each class of ``counts``, from that of each coordinate."""
+        return _sums_by_class(self.labels, _unit_sums(energy, self.unit).cpu().numpy())[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +80,19 @@ class OuterModel:
         """Return (classes, how many coordinates each has)."""
         row_values, row_counts = np.unique(self.rows, return_counts=True)
         column_values, column_counts = np.unique(self.columns, return_counts=True)
-        sums = row_values[:, None] + column_values[None, :]
-        sums = np.where(sums < ZERO // 2, ZERO, sums).reshape(-1)
-        values, places = np.unique(sums, return_inverse=True)
-        counts = np.zeros(len(values), dtype=np.int64)
-        np.add.at(counts, places, (row_counts[:, None] * column_counts[None, :]).reshape(-1))
-        return values, counts
+        values, counts = _sums_by_class(_cross(row_values, column_values), np.outer(row_counts, column_counts).ravel())
+        return values, counts.astype(np.int64)
+
+    def class_energies(self, energy: Tensor) -> Floats:
+        """Return the energy of each class of ``counts``, from that of each coordinate."""
+        row_values, row_places = np.unique(self.rows, return_inverse=True)
+        column_values, column_places = np.unique(self.columns, return_inverse=True)
+        matrix = energy.view(len(self.rows), len(self.columns))
+        by_row = matrix.new_zeros(len(row_values), len(self.columns))
+        by_row.index_add_(0, torch.from_numpy(row_places).to(energy.device), matrix)
+        by_both = by_row.new_zeros(len(row_values), len(column_values))
+        by_both.index_add_(1, torch.from_numpy(column_places).to(energy.device), by_row)
+        return _sums_by_class(_cross(row_values, column_values), by_both.cpu().numpy().ravel())[1]
 
 
 Model = UnitModel | OuterModel
@@ -111,11 +121,17 @@ def candidates(energy: Tensor, shape: tuple[int, ...]) -> Iterator[Model]:
 
 def _units(energy: Tensor, unit: int) -> UnitModel:
     size = energy.numel()
-    sums = torch.nn.functional.pad(energy, (0, -size % unit)).view(-1, unit).sum(dim=1)
+    sums = _unit_sums(energy, unit)
     lengths = torch.full_like(sums, unit)
     if len(lengths):
         lengths[-1] = size - unit * (len(lengths) - 1)
     return UnitModel(size, unit, _to_labels(sums / lengths))
+
+
+def _unit_sums(energy: Tensor, unit: int) -> Tensor:
+    whole = energy.numel() // unit * unit
+    sums = energy[:whole].view(-1, unit).sum(dim=1)
+    return sums if whole == energy.numel() else torch.cat([sums, energy[whole:].sum().view(1)])
 
 
 def _outer(energy: Tensor) -> OuterModel:
@@ -139,6 +155,20 @@ def _to_labels(energies: Tensor) -> Labels:
     labels = np.full(len(values), ZERO, dtype=np.int64)
     labels[there] = np.clip(np.round(np.log2(values[there])), -MAX_LABEL, MAX_LABEL).astype(np.int64)
     return labels
+
+
+def _cross(rows: Labels, columns: Labels) -> Labels:
+    sums = (rows[:, None] + columns[None, :]).ravel()
+    return np.where(sums < ZERO // 2, ZERO, sums)
+
+
+def _sums_by_class(classes: Labels, weights: NDArray[np.number]) -> tuple[Labels, Floats]:
+    """Return the classes that occur, increasing, and the sum of the weights in each."""
+    if not len(classes):
+        return classes, np.zeros(0)
+    lowest = int(classes.min())
+    values = np.flatnonzero(np.bincount(classes - lowest)).astype(np.int64)
+    return values + lowest, np.bincount(classes - lowest, weights=weights)[values].astype(np.float64)
 
 
 def _with_zero(classes: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fedcomp.allocation.models import ZERO, Labels, Model
+from fedcomp.kernels.eden_rows import is_compiled
 
 POOL_STEP = 1024
 """Pools are cut at multiples of this, so that their blocks are large powers of two."""
@@ -45,7 +46,11 @@ def pool_order(models: Sequence[Model], *, floor: int, device: torch.device) -> 
     classes = torch.cat(parts) if parts else torch.zeros(0, dtype=torch.int16, device=device)
     zeros = int((classes == ZERO).sum())
     falling = torch.where(classes == ZERO, -ZERO, -classes.clamp(min=floor)).to(torch.int16)
-    if device.type == "cpu":
+    if is_compiled(device):
+        from fedcomp.kernels.cpu_order import stable_order
+
+        order = torch.from_numpy(stable_order(falling.numpy()))
+    elif device.type == "cpu":
         # A stable sort of 16-bit integers is a radix sort in numpy, ten times as fast as torch's.
         order = torch.from_numpy(np.argsort(falling.numpy(), kind="stable"))
     else:

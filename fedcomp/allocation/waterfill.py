@@ -1,13 +1,15 @@
 """Reverse water-filling: the rates at which pools of given energies lose least in all.
 
-A quantizer at rate r keeps the share c(r) of a rotated block's energy, linear between whole rates since there some
-coordinates get one bit more; an unbiased estimate then errs by e·(1/c − 1). Each pool's best rate at a price λ a bit
-has a closed form: within a piece of slope g, the derivative −e·g/c² equals −λ·n where c = √(e·g/(λ·n)).
+A code keeps the share c(r) = 1 − D(r) of a rotated block's energy, linear between the rates of its ladder since there
+some coordinates get the higher one; an unbiased estimate then errs by e·(1/c − 1). Each pool's best rate at a price λ a
+bit has a closed form: within a piece of slope g, the derivative −e·g/c² equals −λ·n where c = √(e·g/(λ·n)).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +17,31 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def kept_share(rates: Floats, distortion: Mapping[int, float]) -> Floats:
-    """Return c(r), the share of the energy that is kept at these rates."""
-    most = max(distortion)
-    shares = np.array([1 - distortion[bits] for bits in range(most + 1)])
-    kept: Floats = np.interp(rates, np.arange(most + 1), shares)
-    return kept
+@dataclass(frozen=True, eq=False)
+class Ladder:
+    """The rates of a code, increasing from 0, and the share of the energy that each loses, falling from 1 ever less."""
+
+    rates: Floats
+    distortions: Floats
+
+    @cached_property
+    def pieces(self) -> tuple[Floats, Floats, Floats]:
+        """Length of each piece between two rates, what it adds to the share that is kept, and that share before it."""
+        kept = 1 - self.distortions
+        return np.diff(self.rates), np.diff(kept), kept[:-1]
+
+    def kept_share(self, rates: Floats) -> Floats:
+        """Return c(r), the share of the energy that is kept at these rates."""
+        kept: Floats = np.interp(rates, self.rates, 1 - self.distortions)
+        return kept
 
 
-def best_rates(energies: Floats, sizes: Floats, price: float, distortion: Mapping[int, float]) -> Floats:
+def best_rates(energies: Floats, sizes: Floats, price: float, ladder: Ladder) -> Floats:
     """Return the rate of each pool at which one more bit is worth ``price``."""
-    rates = np.zeros(len(energies))
-    density = energies / sizes / price
-    for bits in range(max(distortion)):
-        low, high = 1 - distortion[bits], 1 - distortion[bits + 1]
-        share = np.sqrt(density * (high - low))
-        inside = np.clip((share - low) / (high - low), 0, 1)
-        rates = np.where(share > low, bits + inside, rates)
+    lengths, gains, before = ladder.pieces
+    # Slopes fall along the ladder, so that a piece is begun only when those before it are full: rates add up.
+    share = np.sqrt((energies / sizes / price)[:, None] * (gains / lengths))
+    rates: Floats = (((share - before) / gains).clip(0, 1) * lengths).sum(axis=1)
     return rates
 
 
@@ -39,7 +49,7 @@ def fill(
     energies: Floats,
     sizes: Floats,
     budget: float,
-    distortion: Mapping[int, float],
+    ladder: Ladder,
     *,
     cost: Callable[[Floats], float] | None = None,
     steps: int = 48,
@@ -58,17 +68,17 @@ def fill(
     low, high = _price_range(energies, sizes)
     for _ in range(steps):
         price = (low * high) ** 0.5
-        rates = best_rates(energies, sizes, price, distortion)
+        rates = best_rates(energies, sizes, price, ladder)
         if (cost(rates) if cost else float((sizes * rates).sum())) > budget:
             low = price
         else:
             high = price
-    return best_rates(energies, sizes, high, distortion)
+    return best_rates(energies, sizes, high, ladder)
 
 
-def expected_error(energies: Floats, rates: Floats, distortion: Mapping[int, float], *, least: Floats) -> float:
+def expected_error(energies: Floats, rates: Floats, ladder: Ladder, *, least: Floats) -> float:
     """Return Σ e·(1/c − 1); at a rate below ``least`` a pool has that one."""
-    return float((energies * (1 / kept_share(np.maximum(rates, least), distortion) - 1)).sum())
+    return float((energies * (1 / ladder.kept_share(np.maximum(rates, least)) - 1)).sum())
 
 
 def _price_range(energies: Floats, sizes: Floats) -> tuple[float, float]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
+from fedcomp.bench import textbook
+from fedcomp.bench.coders import Coder, SchemeCoder
 from fedcomp.bench.distributions import draw, square_shapes
-from fedcomp.compressors.registry import compressor, decode
+from fedcomp.bench.peak import peak_bytes
 from fedcomp.errors import ConfigError
 from fedcomp.seeds import derive_seed
 
@@ -30,19 +33,25 @@ class SpeedResult:
     Attributes
     ----------
     spec, dim, repeats
-        What was measured.
+        What was measured, and how often in the time that there was.
     device, threads, torch_version
         Where: the device's name, torch's CPU threads, torch's release.
     encode_ms, decode_ms
         Milliseconds from a vector on the device to bytes in the host's memory, and back.
+    add_ms
+        Milliseconds of adding a payload to a MeanEstimator.
     copy_ms
-        Milliseconds of a copy of the vector on the device, timed between the encodings and decodings.
+        Milliseconds of a copy of the vector on the device, timed before each of these.
     encode_mcoords_per_s, decode_mcoords_per_s
         Million coordinates a second.
-    encode_per_copy, decode_per_copy
-        The times in copies: encode_ms / copy_ms and decode_ms / copy_ms.
+    encode_per_copy, decode_per_copy, add_per_copy
+        The times in copies: encode_ms / copy_ms and so on.
     bits_per_coordinate
         8·(bytes of all payloads)/(coordinates of all vectors).
+    encode_memory
+        The most memory that encoding takes beside the vector, as a share of the vector's bytes; None where unknown.
+    times_textbook
+        How many times longer encoding and decoding take the textbook's code; None when that was not measured.
     """
 
     spec: str
@@ -53,74 +62,109 @@ class SpeedResult:
     repeats: int
     encode_ms: float
     decode_ms: float
+    add_ms: float
     copy_ms: float
     encode_mcoords_per_s: float
     decode_mcoords_per_s: float
     encode_per_copy: float
     decode_per_copy: float
+    add_per_copy: float
     bits_per_coordinate: float
+    encode_memory: float | None
+    times_textbook: float | None = None
 
 
-def measure(spec: str, *, dim: int, repeats: int, seed: int, device: torch.device) -> SpeedResult:
+def measure(
+    spec: str, *, dim: int, repeats: int, seed: int, device: torch.device, seconds: float = math.inf
+) -> SpeedResult:
     """Encode and decode one Gaussian vector ``repeats`` times after a round that is not counted, each with a new seed.
 
     Parameters
     ----------
     spec
-        The compressor. It is told the shape of a matrix as square as ``dim`` allows, which some schemes need.
+        The compressor, or ``textbook.NAME``. It is told the shape of a matrix as square as ``dim`` allows, which some
+        schemes need.
     seed
         Fixes vector and rotations.
     device
         Where the vector lies and is decoded to; on a GPU each time includes the wait for what was started.
+    seconds
+        After so many no further repeat is begun; one is always made.
 
     Raises
     ------
     ConfigError
         When the spec is wrong.
     """
-    codec, shapes = compressor(spec), square_shapes(dim)
+    coder = _coder(spec, dim, device)
     secret = b"fedcomp bench speed" + seed.to_bytes(8, "little")
     x = draw("normal", dim, seed=derive_seed(secret, 0, 0, "vector") % 2**63).to(device)
     copy = partial(torch.empty_like(x).copy_, x)
-    copies, encodings, decodings, sent = [], [], [], 0
+    copies, encodings, decodings, additions, sent = [], [], [], [], 0
     for repeat in range(repeats + 1):
         rotation = derive_seed(secret, repeat, 0, "rotation")
-        # Machines are noisy: the copy beside each of the two sees the same neighbours.
-        first_copy, _ = _timed(copy, device)
-        encoding, payload = _timed(partial(codec.encode, x, seed=rotation, shapes=shapes), device)
-        second_copy, _ = _timed(copy, device)
-        decoding, _ = _timed(partial(decode, payload, seed=rotation, device=device), device)
+        # Machines are noisy: the copy beside each of the three sees the same neighbours.
+        times = [_timed(copy, device)[0]]
+        encoding, payload = _timed(partial(coder.encode, x, rotation), device)
+        times.append(_timed(copy, device)[0])
+        decoding, _ = _timed(partial(coder.decode, payload, rotation), device)
+        times.append(_timed(copy, device)[0])
+        addition, _ = _timed(partial(coder.add, payload, rotation), device)
         if repeat:
-            copies += [first_copy, second_copy]
+            copies += times
             encodings.append(encoding)
             decodings.append(decoding)
-            sent += len(payload)
-    copy_ms, encode_ms, decode_ms = (statistics.median(times) for times in (copies, encodings, decodings))
+            additions.append(addition)
+            sent += coder.size(payload)
+            if sum(copies + encodings + decodings + additions) > 1e3 * seconds:
+                break
+    peak = peak_bytes(partial(coder.encode, x, derive_seed(secret, 0, 0, "rotation")), device)
+    measured = (statistics.median(times) for times in (copies, encodings, decodings, additions))
+    copy_ms, encode_ms, decode_ms, add_ms = measured
     return SpeedResult(
         spec=spec,
         dim=dim,
         device=device_name(device),
         threads=torch.get_num_threads(),
         torch_version=torch.__version__,
-        repeats=repeats,
+        repeats=len(encodings),
         encode_ms=encode_ms,
         decode_ms=decode_ms,
+        add_ms=add_ms,
         copy_ms=copy_ms,
         encode_mcoords_per_s=dim / encode_ms / 1e3,
         decode_mcoords_per_s=dim / decode_ms / 1e3,
         encode_per_copy=encode_ms / copy_ms,
         decode_per_copy=decode_ms / copy_ms,
-        bits_per_coordinate=8 * sent / (repeats * dim),
+        add_per_copy=add_ms / copy_ms,
+        bits_per_coordinate=8 * sent / (len(encodings) * dim),
+        encode_memory=None if peak is None else peak / (4 * dim),
     )
 
 
 def sweep(
-    specs: Sequence[str], *, dims: Sequence[int], repeats: int, seed: int, device: torch.device
+    specs: Sequence[str],
+    *,
+    dims: Sequence[int],
+    repeats: int,
+    seed: int,
+    device: torch.device,
+    seconds: float = math.inf,
 ) -> Iterator[SpeedResult]:
-    """Yield ``measure`` of every combination, as it is done."""
+    """Yield ``measure`` of the textbook's code and of every spec for each dim, as it is done."""
     for dim in dims:
+        base = measure(textbook.NAME, dim=dim, repeats=repeats, seed=seed, device=device, seconds=seconds)
+        yield replace(base, times_textbook=1.0)
         for spec in specs:
-            yield measure(spec, dim=dim, repeats=repeats, seed=seed, device=device)
+            found = measure(spec, dim=dim, repeats=repeats, seed=seed, device=device, seconds=seconds)
+            ratio = (base.encode_ms + base.decode_ms) / (found.encode_ms + found.decode_ms)
+            yield replace(found, times_textbook=ratio)
+
+
+def _coder(spec: str, dim: int, device: torch.device) -> Coder[Any]:
+    if spec == textbook.NAME:
+        return textbook.TextbookEden(dim, device)
+    return SchemeCoder(spec, dim, device, shapes=square_shapes(dim))
 
 
 def choose_device(wanted: str) -> torch.device:

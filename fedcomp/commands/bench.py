@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from fedcomp.commands import bench_dme, bench_speed, bench_updates
+from fedcomp.commands import bench_dme, bench_gpu, bench_speed, bench_updates
 
 app = typer.Typer(help="Measure the compressors on this machine.", no_args_is_help=True)
 app.command("dme")(bench_dme.dme)
+app.command("gpu")(bench_gpu.gpu)
 app.command("speed")(bench_speed.speed)
 app.command("updates")(bench_updates.updates)
 

@@ -11,9 +11,12 @@ from rich.table import Table
 from fedcomp.commands.bench_output import collect, print_json, print_repeat, write_csv
 from fedcomp.commands.tables import print_table
 
+_BITS = ("0.25", "0.5", "1", "2", "3", "4")
 DEFAULT_SCHEMES = (
-    *(f"eden:bits={bits},allocation=adaptive" for bits in ("0.5", "1", "2", "3", "4")),
-    *(f"eden:bits={bits}" for bits in ("0.5", "1", "2", "3", "4")),
+    *(f"eden:bits={bits}" for bits in _BITS),
+    *(f"eden:bits={bits},quantizer=trellis" for bits in _BITS),
+    *(f"eden:bits={bits},quantizer=trellis,coding=entropy" for bits in _BITS),
+    *(f"eden:bits={bits},quantizer=trellis,coding=entropy,allocation=adaptive" for bits in _BITS),
     *(f"hadamard:bits={bits}" for bits in (1, 2, 3, 4)),
     *(f"kashin:bits={bits}" for bits in (1, 2)),
     *(f"quicfl:bits={bits}" for bits in (1, 2, 3, 4)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import prod
@@ -74,6 +75,14 @@ class Compressor(ABC):
     @abstractmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
         """Map a checked header and the body to a float32 vector; raises PayloadError subclasses."""
+
+    @classmethod
+    def accumulate_body(cls, header: Header, body: memoryview, *, seed: int, into: Tensor, weight: float) -> None:
+        """Add ``weight`` times the decoded vector to ``into``, float64; raises as ``decode_body``, before any addition.
+
+        A scheme overrides this one to do without the decoded vector; every bit of ``into`` must be the same.
+        """
+        into.add_(cls.decode_body(header, body, seed=seed, device=into.device), alpha=weight)
 
     @abstractmethod
     def _encode_finite(self, x: Tensor, *, seed: int) -> tuple[bytes, bytes]:
@@ -169,9 +178,11 @@ def _as_vector(x: Tensor | NDArray[np.floating]) -> Tensor:
     if x.dim() != 1:
         raise ConfigError(f"x has shape {tuple(x.shape)}; give a 1-D tensor (x.reshape(-1))")
     vector = x.detach().to(torch.float32).contiguous()
-    finite = torch.isfinite(vector)
-    if not bool(finite.all()):
-        index = int((~finite).to(torch.uint8).argmax())
-        reason = "" if not np.isfinite(float(x[index])) else ", beyond float32's range"
-        raise NonFinite(f"x[{index}] is {float(x[index])}{reason}; every coordinate must be finite to be encoded")
+    # A finite sum has finite terms; only when it is not, by an overflow perhaps, they are looked at.
+    if not math.isfinite(float(vector.sum())):
+        finite = torch.isfinite(vector)
+        if not bool(finite.all()):
+            index = int((~finite).to(torch.uint8).argmax())
+            reason = "" if not np.isfinite(float(x[index])) else ", beyond float32's range"
+            raise NonFinite(f"x[{index}] is {float(x[index])}{reason}; every coordinate must be finite to be encoded")
     return vector

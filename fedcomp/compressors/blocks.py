@@ -35,6 +35,11 @@ class Group:
     stop: int
     rate: int = 0
 
+    @property
+    def is_padded(self) -> bool:
+        """Whether the vector ends within the last block; such a group has only one."""
+        return self.stop - self.start < self.size * self.count
+
 
 @dataclass(frozen=True)
 class BlockPlan:

@@ -19,21 +19,16 @@ from torch import Tensor
 from fedcomp.allocation.models import ZERO, Model, bits_needed, candidates
 from fedcomp.allocation.pools import merge_counts, pool_order, pool_sizes
 from fedcomp.allocation.table import is_small_enough, label_bits, pack_models, unpack_models
-from fedcomp.allocation.waterfill import Floats, expected_error, fill
+from fedcomp.allocation.waterfill import Floats, Ladder, expected_error, fill
 from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, Group, plan_blocks, raw_is_shorter
-from fedcomp.compressors.eden_blocks import (
-    Rotation,
-    block_means,
-    check_blocks,
-    decode_blocks,
-    encode_blocks,
-    energies_left,
-)
+from fedcomp.compressors.eden_blocks import Rotation, block_means, energies_left
+from fedcomp.compressors.eden_body import decode_body, encode_body
+from fedcomp.compressors.eden_codes import Code
+from fedcomp.compressors.eden_params import EdenParams
 from fedcomp.compressors.means import pack_means
-from fedcomp.compressors.rates import MAX_RATE, ONE_BIT, total_code_bytes
-from fedcomp.compressors.rows import to_unit_range
+from fedcomp.compressors.rates import MAX_RATE, ONE_BIT
 from fedcomp.errors import InvalidParams, NonFinite
-from fedcomp.quantizers.codebook import DISTORTION
+from fedcomp.transforms.unit_range import to_unit_range
 
 RATE_STEP = 16
 """A pool's rate is sent in 1/4,096 of a bit, two bytes."""
@@ -55,7 +50,9 @@ class Layout:
     plan: BlockPlan
 
 
-def find_layout(x: Tensor, shapes: Sequence[tuple[int, ...]], *, bits: float, block: int, detail: float) -> Layout:
+def find_layout(
+    x: Tensor, shapes: Sequence[tuple[int, ...]], *, bits: float, block: int, detail: float, code: Code
+) -> Layout:
     """Return the layout that the vector's energies ask for at ``bits`` a coordinate.
 
     Parameters
@@ -80,7 +77,7 @@ def find_layout(x: Tensor, shapes: Sequence[tuple[int, ...]], *, bits: float, bl
         for value, total in energies.items():
             by_class[value] = by_class.get(value, 0.0) + total
         start += prod(shape)
-    floor = _best_floor(models, by_class, bits * x.numel())
+    floor = _best_floor(models, by_class, bits * x.numel(), code.ladder)
     sizes = pool_sizes(merge_counts(models, floor=floor)[1])
     last = sizes[-1] if sizes else 0
     return Layout(models, floor, sizes, _pool_plan(sizes, block, raw_tail=raw_is_shorter(last, bits)))
@@ -92,18 +89,24 @@ class Draft:
 
     Attributes
     ----------
-    head
-        Sizes, table and rates.
-    pooled, means, plan
-        The vector in the order of its pools, the means of its blocks, and its blocks with their rates.
+    layout, table
+        The pools, and what tells them.
+    rates
+        A pool's rate, in 1/4,096 of a bit.
+    pooled, means
+        The vector in the order of its pools, and the means of its blocks.
+    code
+        What the coordinates are sent in.
     error
         The expected squared error.
     """
 
-    head: bytes
+    layout: Layout
+    table: bytes
+    rates: Sequence[int]
     pooled: Tensor
     means: Tensor
-    plan: BlockPlan
+    code: Code
     error: float
 
     @property
@@ -111,12 +114,23 @@ class Draft:
         """Whether any block sends its mean."""
         return bool((self.means != 0).any())
 
-    def encode(self, rotation: Rotation, *, unbiased: bool) -> bytes:
-        """Return the body."""
-        return self.head + encode_blocks(self.pooled, self.plan, self.means, rotation, unbiased=unbiased)
+    @property
+    def num_coded(self) -> int:
+        """How many coordinates are in pools with a rate."""
+        sizes = zip(self.layout.sizes, self.rates, strict=True)
+        return sum(size for size, rate in sizes if rate)
+
+    def encode(self, rotation: Rotation, *, shift: int, unbiased: bool) -> bytes:
+        """Return the body, each pool's rate moved by ``shift`` in 1/65,536 of a bit; a pool without bits stays so."""
+        steps = -(-shift // RATE_STEP)
+        rates = [min(max(rate + steps, 0), MAX_RATE // RATE_STEP) if rate else 0 for rate in self.rates]
+        head = _PREFIX.pack(len(self.table), self.layout.floor, len(rates))
+        head += self.table + np.array(rates, dtype="<u2").tobytes()
+        plan = _at_rates(self.layout, rates)
+        return head + encode_body(self.pooled, plan, self.means, rotation, self.code, unbiased=unbiased)
 
 
-def draft_payload(x: Tensor, layout: Layout, *, room: int) -> Draft | None:
+def draft_payload(x: Tensor, layout: Layout, *, room: int, code: Code) -> Draft | None:
     """Choose the pools' rates so that params and header aside all fits ``room`` bytes; None when it cannot."""
     pooled = x[pool_order(layout.models, floor=layout.floor, device=x.device)]
     means = block_means(pooled, layout.plan)
@@ -126,16 +140,19 @@ def draft_payload(x: Tensor, layout: Layout, *, room: int) -> Draft | None:
     energies = _pool_energies(pooled, layout, means)
     sizes = np.array(layout.sizes, dtype=np.float64)
 
+    pools = _pool_of_groups(layout)
+    block_sizes = np.array([group.size for group in layout.plan.groups], dtype=np.int64)
+    counts = np.array([group.count for group in layout.plan.groups], dtype=np.int64)
+
     def cost(rates: Floats) -> float:
-        return total_code_bytes(_at_rates(layout, _to_codes(rates)))
+        codes = RATE_STEP * np.array(_to_codes(rates), dtype=np.int64)
+        return float((counts * code.bytes_each(block_sizes, codes[pools])).sum())
 
     if not layout.sizes or cost(np.zeros_like(energies)) > left:
         return None
-    rates = fill(energies, sizes, left, DISTORTION, cost=cost)
-    codes = _to_codes(rates)
-    head = _PREFIX.pack(len(table), layout.floor, len(codes)) + table + np.array(codes, dtype="<u2").tobytes()
-    error = expected_error(energies, rates, DISTORTION, least=_least_rates(sizes))
-    return Draft(head, pooled, means, _at_rates(layout, codes), error)
+    rates = fill(energies, sizes, left, code.ladder, cost=cost)
+    error = expected_error(energies, rates, code.ladder, least=_least_rates(sizes))
+    return Draft(layout, table, _to_codes(rates), pooled, means, code, error)
 
 
 def _least_rates(sizes: Floats) -> Floats:
@@ -144,14 +161,7 @@ def _least_rates(sizes: Floats) -> Floats:
 
 
 def decode_adaptive(
-    body: memoryview,
-    rotation: Rotation,
-    *,
-    dim: int,
-    block: int,
-    raw: int,
-    has_means: bool,
-    device: torch.device,
+    body: memoryview, rotation: Rotation, params: EdenParams, *, dim: int, device: torch.device
 ) -> Tensor:
     """Undo ``encode_adaptive``; the table alone tells the pools' sizes, before anything of dim is allocated."""
     if len(body) < _PREFIX.size:
@@ -169,16 +179,20 @@ def decode_adaptive(
     sizes = pool_sizes(merge_counts(models, floor=floor)[1])
     codes = np.frombuffer(body[table_end:rates_end], dtype="<u2").tolist()
     last = sizes[-1] if sizes else 0
-    if len(sizes) != num_pools or max(codes, default=0) * RATE_STEP > MAX_RATE or raw not in (0, last % MIN_BLOCK):
+    if (
+        len(sizes) != num_pools
+        or max(codes, default=0) * RATE_STEP > MAX_RATE
+        or params.raw not in (0, last % MIN_BLOCK)
+    ):
         raise InvalidParams(
-            f"adaptive eden has {num_pools} pools, rates {codes[:8]}…, raw {raw}; allowed: {len(sizes)} pools as the "
-            f"table says, rates to {MAX_RATE // RATE_STEP}, raw 0 or {last % MIN_BLOCK}"
+            f"adaptive eden has {num_pools} pools, rates {codes[:8]}…, raw {params.raw}; allowed: {len(sizes)} pools "
+            f"as the table says, rates to {MAX_RATE // RATE_STEP}, raw 0 or {last % MIN_BLOCK}"
         )
-    layout = Layout(models, floor, sizes, _pool_plan(sizes, block, raw_tail=raw > 0))
+    layout = Layout(models, floor, sizes, _pool_plan(sizes, params.block, raw_tail=params.raw > 0))
     plan = _at_rates(layout, codes)
-    blocks = body[rates_end:]
-    mean_bytes = check_blocks(blocks, plan, has_means=has_means)
-    pooled = decode_blocks(blocks, plan, rotation, mean_bytes=mean_bytes, dim=sum(sizes), device=device)
+    pooled = decode_body(
+        body[rates_end:], plan, rotation, params.code, has_means=params.has_means, dim=sum(sizes), device=device
+    )
     out = torch.zeros(dim, dtype=torch.float32, device=device)
     out[pool_order(models, floor=floor, device=device)] = pooled
     return out
@@ -191,9 +205,7 @@ def _best_model(energy: Tensor, shape: tuple[int, ...], water: float) -> tuple[M
         if not is_small_enough(model, energy.numel()):
             continue
         values, counts = model.counts()
-        classes = model.classes(energy.device).long() - ZERO
-        totals = torch.bincount(classes, weights=energy, minlength=1).cpu().numpy()
-        energies = np.array([totals[value - ZERO] if value - ZERO < len(totals) else 0.0 for value in values])
+        energies = model.class_energies(energy)
         cost = label_bits(model.labels) + bits_needed(counts, energies, water)
         if best is None or cost < best[0]:
             best = cost, model, dict(zip(values.tolist(), energies.tolist(), strict=True))
@@ -202,7 +214,7 @@ def _best_model(energy: Tensor, shape: tuple[int, ...], water: float) -> tuple[M
     return best[1], best[2]
 
 
-def _best_floor(models: Sequence[Model], by_class: dict[int, float], bits: float) -> int:
+def _best_floor(models: Sequence[Model], by_class: dict[int, float], bits: float, ladder: Ladder) -> int:
     """Return the class below which it does not pay to tell classes apart."""
     values, counts = merge_counts(models, floor=ZERO // 2)
     if not len(values):
@@ -212,8 +224,8 @@ def _best_floor(models: Sequence[Model], by_class: dict[int, float], bits: float
     for kept in sorted({*range(1, len(values) + 1, max(1, len(values) // 12)), len(values)}):
         sizes = np.append(counts[: kept - 1], counts[kept - 1 :].sum()).astype(np.float64)
         pooled = np.append(energies[: kept - 1], energies[kept - 1 :].sum())
-        rates = fill(pooled, sizes, max(bits - _POOL_BITS * kept, 0.1 * bits), DISTORTION, steps=24)
-        error = expected_error(pooled, rates, DISTORTION, least=_least_rates(sizes))
+        rates = fill(pooled, sizes, max(bits - _POOL_BITS * kept, 0.1 * bits), ladder, steps=24)
+        error = expected_error(pooled, rates, ladder, least=_least_rates(sizes))
         if best is None or error < best[0]:
             best = error, int(values[kept - 1])
     return best[1] if best else 0

@@ -18,8 +18,9 @@ from fedcomp.compressors.blocks import MIN_BLOCK, BlockPlan, plan_blocks, raw_is
 from fedcomp.compressors.rows import chunks, largest, put, take
 from fedcomp.config import Spec, integer_option, reject_unknown
 from fedcomp.errors import InvalidParams, NonFinite
+from fedcomp.kernels.eden_rows import rotate_rows, unrotate_rows
 from fedcomp.quantizers.stochastic import round_stochastically
-from fedcomp.transforms.hadamard import rotate, rotation_signs, unrotate
+from fedcomp.transforms.hadamard import rotation_signs
 from fedcomp.wire import Header
 
 BLOCK = 16384
@@ -78,7 +79,7 @@ class HadamardSQ(Compressor):
         raw_tail = raw_is_shorter(x.numel(), self.bits)
         plan = plan_blocks(x.numel(), block=BLOCK, raw_tail=raw_tail)
         signs = rotation_signs(seed, largest(plan), rounds=ROUNDS, device=x.device)
-        rotated = [rotate(take(x, *chunk), signs) for chunk in chunks(plan, x.device)]
+        rotated = [rotate_rows(take(x, *chunk), signs) for chunk in chunks(plan, x.device)]
         ranges = [self._ranges(rows) for rows in rotated]
         if not all(bool(torch.isfinite(item[:, 1] - item[:, 0]).all()) for item in ranges):
             raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
@@ -113,7 +114,7 @@ class HadamardSQ(Compressor):
             levels = unpack_bits(codes[used_codes : used_codes + length].view(m, -1), bits, group.size).float()
             low, high = ranges[used_blocks : used_blocks + m].unbind(dim=1)
             step = (high - low) / (2**bits - 1)
-            put(out, unrotate(low[:, None] + levels * step[:, None], signs), group, first, last)
+            put(out, unrotate_rows(low[:, None] + levels * step[:, None], signs), group, first, last)
             used_blocks, used_codes = used_blocks + m, used_codes + length
         out[header.dim - plan.raw :] = raw
         if not bool(torch.isfinite(out).all()):

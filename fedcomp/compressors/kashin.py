@@ -19,12 +19,13 @@ from torch import Tensor
 from fedcomp.coding.bitpack import pack_bits, unpack_bits
 from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
 from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, Group, plan_blocks, raw_is_shorter
-from fedcomp.compressors.rows import chunks, largest, power_of_two, put, round_up, take, to_unit_range
+from fedcomp.compressors.rows import chunks, largest, put, round_up, take
 from fedcomp.config import Spec, integer_option, reject_unknown
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.quantizers.stochastic import round_stochastically
 from fedcomp.transforms.hadamard import rotation_signs
 from fedcomp.transforms.kashin import LEVELS, kashin_coefficients, synthesize
+from fedcomp.transforms.unit_range import power_of_two, to_unit_range
 from fedcomp.wire import Header
 
 COEFFICIENTS = 16384

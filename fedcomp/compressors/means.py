@@ -18,21 +18,19 @@ MEAN_BYTES = 2
 _WORTH = 32 * 0.6931471805599453  # 22.2: natural logarithm of what 16 bits a block are worth, times n
 
 
-def worthwhile_means(blocks: Tensor, lengths: Tensor) -> Tensor:
+def worthwhile_means(sums: Tensor, energies: Tensor, lengths: Tensor) -> Tensor:
     """Return each block's mean rounded to bfloat16 where it pays to send it, else 0; float32, shape (m,).
 
     Parameters
     ----------
-    blocks
-        Shape (m, n), padding zero.
+    sums, energies
+        Sum and sum of squares of each block, float64, shape (m,).
     lengths
         How many coordinates of each block are not padding, shape (m,).
     """
-    wide = blocks.double()
-    mean = (wide.sum(dim=1) / lengths).to(torch.bfloat16).double()
-    energy = wide.square().sum(dim=1)
-    saved = mean * (2 * wide.sum(dim=1) - lengths * mean)
-    pays = (saved * lengths > _WORTH * energy) & torch.isfinite(mean)
+    mean = (sums / lengths).to(torch.bfloat16).double()
+    saved = mean * (2 * sums - lengths * mean)
+    pays = (saved * lengths > _WORTH * energies) & torch.isfinite(mean)
     return torch.where(pays, mean, 0.0).float()
 
 

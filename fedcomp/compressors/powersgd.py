@@ -19,10 +19,10 @@ from torch import Tensor
 
 from fedcomp.coding import varint
 from fedcomp.compressors.base import Compressor, Shapes, check_body, read_floats, to_bytes
-from fedcomp.compressors.rows import power_of_two, to_unit_range
 from fedcomp.config import Spec, integer_option, reject_unknown
 from fedcomp.errors import ConfigError, InvalidParams, NonFinite
 from fedcomp.seeds import Stream, words
+from fedcomp.transforms.unit_range import power_of_two, to_unit_range
 from fedcomp.wire import Header
 
 MAX_RANK = 64

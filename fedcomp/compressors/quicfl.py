@@ -23,11 +23,13 @@ from fedcomp.coding import eliasfano
 from fedcomp.coding.bitpack import pack_bits, unpack_bits
 from fedcomp.compressors.base import Compressor, check_body, check_params, read_codes, read_floats, to_bytes
 from fedcomp.compressors.blocks import MIN_BLOCK, RAW_BYTES, SCALE_BYTES, BlockPlan, plan_blocks, raw_is_shorter
-from fedcomp.compressors.rows import chunks, largest, power_of_two, put, take, to_unit_range
+from fedcomp.compressors.rows import chunks, largest, put, take
 from fedcomp.config import Spec, integer_option, reject_unknown
 from fedcomp.errors import InvalidParams, NonFinite
+from fedcomp.kernels.eden_rows import rotate_rows, unrotate_rows
 from fedcomp.quantizers.quicfl import DISTORTION, MAX_BITS, OUTLIERS, dequantize, quantize, reach, shared_numbers
-from fedcomp.transforms.hadamard import rotate, rotation_signs, unrotate
+from fedcomp.transforms.hadamard import rotation_signs
+from fedcomp.transforms.unit_range import power_of_two, to_unit_range
 from fedcomp.wire import HEADER_BYTES, Header
 
 BLOCK = 16384
@@ -152,7 +154,7 @@ class QuicFL(Compressor):
             z = dequantize(unpack_bits(packed, bits, group.size), shared[start:stop].view(m, -1), bits)
             here = slice(*np.searchsorted(places, (start, stop)))
             z.view(-1)[torch.from_numpy(places[here] - start).to(device)] = outliers[here].to(device)
-            put(out, unrotate(z, signs) * scales[used_blocks : used_blocks + m, None], group, first, last)
+            put(out, unrotate_rows(z, signs) * scales[used_blocks : used_blocks + m, None], group, first, last)
             used_blocks, start = used_blocks + m, stop
         out[header.dim - plan.raw :] = raw
         # Near float32's limit an estimate may exceed a value that itself is finite.
@@ -169,7 +171,7 @@ def _normalize(blocks: Tensor, signs: Tensor) -> tuple[Tensor, Tensor]:
     # One that is too small for float32 is sent as the smallest there is, else the block would decode to zero.
     scales = torch.where(norm2 > 0, scales.clamp(min=_SMALLEST), 0.0)
     units = torch.where(norm2 > 0, power / scales.double(), 0.0)
-    return scales, rotate(blocks, signs) * units.float()[:, None]
+    return scales, rotate_rows(blocks, signs) * units.float()[:, None]
 
 
 def _bring_into_range(

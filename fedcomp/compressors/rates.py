@@ -7,7 +7,12 @@ coordinate gets, its fraction says k. Below one bit the rest gets nothing and de
 
 from __future__ import annotations
 
-from fedcomp.compressors.blocks import BlockPlan, at_rate
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcomp.compressors.blocks import BlockPlan
+
+Integers = NDArray[np.int64]
 
 ONE_BIT = 65536
 """The rate code of one bit a coordinate."""
@@ -32,31 +37,13 @@ def code_bytes(size: int, rate: int) -> int:
     return (low * size + k) // 8
 
 
+def code_bytes_each(sizes: Integers, rates: Integers) -> Integers:
+    """Return ``code_bytes`` of each size at each rate code."""
+    low, fraction = np.divmod(rates, ONE_BIT)
+    k = fraction * sizes // (ONE_BIT * _STEP) * _STEP
+    return (low * sizes + np.where(low == 0, np.maximum(k, _STEP), k)) // 8
+
+
 def total_code_bytes(plan: BlockPlan) -> int:
     """Return the bytes of all blocks' coordinates, each group at its rate."""
     return sum(group.count * code_bytes(group.size, group.rate) for group in plan.groups)
-
-
-def choose_rate(plan: BlockPlan, *, room: int) -> int:
-    """Return the highest rate code at which the coordinates of all blocks fit into ``room`` bytes.
-
-    Where nothing fits, the lowest rate is returned: at least eight coordinates of each block are always sent.
-    """
-    low, high = 0, MAX_RATE
-    while low < high:
-        middle = (low + high + 1) // 2
-        if total_code_bytes(at_rate(plan, middle)) <= room:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def captured_share(plan: BlockPlan, distortion: dict[int, float]) -> float:
-    """Return the expected share of a rotated vector's energy that its quantized coordinates keep, Σ(1−D)/n."""
-    kept = 0.0
-    for group in plan.groups:
-        low, k = split_block(group.size, group.rate)
-        of_high = 1 - distortion[low + 1] if k else 0.0
-        kept += group.count * (k * of_high + (group.size - k) * (1 - distortion[low]))
-    return kept / plan.num_rotated if plan.num_rotated else 1.0

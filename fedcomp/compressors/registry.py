@@ -11,7 +11,7 @@ from fedcomp.compressors.base import COORDINATES_PER_BYTE, Compressor
 from fedcomp.compressors.catalogue import SCHEMES, Scheme, available_compressors
 from fedcomp.config import Spec, Value, parse_spec
 from fedcomp.errors import ConfigError, InvalidParams, UnknownScheme
-from fedcomp.wire import HEADER_BYTES, MAX_DIM, Buffer, unpack
+from fedcomp.wire import HEADER_BYTES, MAX_DIM, Buffer, Header, unpack
 
 
 def compressor(spec: str, **options: Value) -> Compressor:
@@ -62,6 +62,28 @@ def decode(
     PayloadError
         The subclass says what is wrong with the payload.
     """
+    scheme, header, body = _open(payload, seed=seed, expected_dim=expected_dim, max_dim=max_dim)
+    return scheme.decode_body(header, body, seed=seed, device=torch.device(device))
+
+
+def accumulate(payload: Buffer, *, seed: int, into: Tensor, weight: float) -> None:
+    """Add ``weight`` times the vector estimate to ``into``, a float64 tensor that gives dim and device.
+
+    The same bits as ``into.add_(decode(payload, …), alpha=weight)``, without the decoded vector where a scheme can.
+
+    Raises
+    ------
+    PayloadError
+        As ``decode``, for a dim other than that of ``into`` too; ``into`` is then exactly as it was.
+    """
+    scheme, header, body = _open(payload, seed=seed, expected_dim=into.numel(), max_dim=MAX_DIM)
+    scheme.accumulate_body(header, body, seed=seed, into=into, weight=weight)
+
+
+def _open(
+    payload: Buffer, *, seed: int, expected_dim: int | None, max_dim: int
+) -> tuple[type[Compressor], Header, memoryview]:
+    """Return the payload's scheme, its header and its body; dim is believable."""
     header, body = unpack(payload, seed=seed, expected_dim=expected_dim, max_dim=max_dim)
     size = HEADER_BYTES + len(header.params) + len(body)
     if header.dim > COORDINATES_PER_BYTE * size:
@@ -70,7 +92,7 @@ def decode(
         )
     for scheme in SCHEMES:
         if scheme.number == header.scheme:
-            return _load(scheme).decode_body(header, body, seed=seed, device=torch.device(device))
+            return _load(scheme), header, body
     numbers = ", ".join(f"{scheme.number} ({scheme.name})" for scheme in SCHEMES)
     raise UnknownScheme(f"payload has scheme number {header.scheme}, this release knows {numbers}; align versions")
 

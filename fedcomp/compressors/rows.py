@@ -7,10 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from fedcomp.coding.bitpack import unpack_bits
 from fedcomp.compressors.blocks import MIN_BLOCK, BlockPlan, Group
-from fedcomp.compressors.means import worthwhile_means
-from fedcomp.quantizers.codebook import dequantize
 
 # Blocks are worked on so many coordinates at a time: small enough for a CPU's cache, large enough to fill a GPU.
 _CHUNK = {"cpu": 2**17, "cuda": 2**24}
@@ -30,19 +27,16 @@ def chunks(plan: BlockPlan, device: torch.device) -> Iterator[tuple[Group, int, 
             yield group, first, min(first + step, group.count)
 
 
-def take(x: Tensor, group: Group, first: int, last: int, *, subtract: Tensor | None = None) -> Tensor:
-    """Return blocks ``first`` to ``last`` of the group less their means, (m, size); a padded block ends in zeros."""
+def take(x: Tensor, group: Group, first: int, last: int) -> Tensor:
+    """Return blocks ``first`` to ``last`` of the group, (m, size); a view, or one padded block that ends in zeros."""
     start = group.start + first * group.size
     stop = min(group.start + last * group.size, group.stop)
     part = x[start:stop]
-    missing = (last - first) * group.size - part.numel()
-    if missing:
-        # Only a group of one block is ever padded.
+    if group.is_padded:
         padded = torch.zeros((1, group.size), dtype=x.dtype, device=x.device)
-        padded[0, : part.numel()] = part if subtract is None else part - subtract
+        padded[0, : part.numel()] = part
         return padded
-    blocks = part.view(last - first, group.size)
-    return blocks if subtract is None else blocks - subtract[:, None]
+    return part.view(last - first, group.size)
 
 
 def put(out: Tensor, blocks: Tensor, group: Group, first: int, last: int) -> None:
@@ -52,29 +46,12 @@ def put(out: Tensor, blocks: Tensor, group: Group, first: int, last: int) -> Non
     out[start:stop] = blocks.reshape(-1)[: stop - start]
 
 
-def chunk_means(x: Tensor, group: Group, first: int, last: int) -> Tensor:
-    """Return the means worth sending of blocks ``first`` to ``last`` of the group, 0 elsewhere; shape (m,)."""
-    blocks = take(x, group, first, last)
-    lengths = torch.full((last - first,), float(group.size), dtype=torch.float64, device=x.device)
-    if group.stop - group.start < group.size * group.count:
-        lengths[-1] = group.stop - group.start
-    return worthwhile_means(blocks, lengths)
-
-
-def to_unit_range(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """Return blocks / 2^e with each row's largest magnitude in [0.5, 1), and e of shape (m,), exactly.
-
-    The power of two is applied as two factors, since 2^e of a subnormal row is itself outside float32's range.
-    """
-    exponents = torch.frexp(blocks.abs().amax(dim=1)).exponent
-    half = torch.div(exponents, 2, rounding_mode="floor")
-    first, second = power_of_two(-half).float(), power_of_two(half - exponents).float()
-    return blocks * first[:, None] * second[:, None], exponents
-
-
-def power_of_two(exponents: Tensor) -> Tensor:
-    """Return 2^e as float64, exactly; torch.ldexp and torch.pow go through float32 or may be off by a bit."""
-    return ((exponents.to(torch.int64) + 1023) << 52).view(torch.float64)
+def unpadded_lengths(group: Group, device: torch.device) -> Tensor:
+    """Return how many coordinates of each of the group's blocks are not padding, float64, shape (count,)."""
+    found = torch.full((group.count,), float(group.size), dtype=torch.float64, device=device)
+    # Only a group of one block is ever padded.
+    found[-1] = group.stop - group.start - (group.count - 1) * group.size
+    return found
 
 
 def round_up(values: Tensor) -> Tensor:
@@ -82,10 +59,3 @@ def round_up(values: Tensor) -> Tensor:
     rounded = values.float()
     above = torch.nextafter(rounded, torch.full_like(rounded, torch.inf))
     return torch.where(rounded.double() < values, above, rounded)
-
-
-def levels(packed: Tensor, count: int, bits: int) -> Tensor:
-    """Map packed indices (m, count·bits/8) to centroids (m, count); zeros where no bits were sent."""
-    if bits == 0 or count == 0:
-        return torch.zeros((packed.shape[0], count), dtype=torch.float32, device=packed.device)
-    return dequantize(unpack_bits(packed, bits, count), bits)

@@ -20,7 +20,7 @@ import math
 import torch
 from torch import Tensor
 
-from fedcomp.transforms.hadamard import rotate, unrotate
+from fedcomp.kernels.eden_rows import rotate_rows, unrotate_rows
 
 ITERATIONS = {2: 6, 4: 5, 8: 4}
 """How often coefficients are clipped before the last time, by expansion."""
@@ -71,10 +71,10 @@ def kashin_coefficients(blocks: Tensor, signs: Tensor, *, expansion: int) -> Ten
 
 def synthesize(coefficients: Tensor, signs: Tensor, *, expansion: int) -> Tensor:
     """Map coefficients a of shape (m, N) to U a of shape (m, n); the decoder's half. Cost: one rotation of N."""
-    return unrotate(coefficients, signs)[:, : coefficients.shape[1] // expansion]
+    return unrotate_rows(coefficients, signs)[:, : coefficients.shape[1] // expansion]
 
 
 def _analyze(blocks: Tensor, signs: Tensor, expansion: int) -> Tensor:
     """Map blocks x of shape (m, n) to Uᵀx of shape (m, N)."""
     n = blocks.shape[1]
-    return rotate(torch.nn.functional.pad(blocks, (0, n * expansion - n)), signs)
+    return rotate_rows(torch.nn.functional.pad(blocks, (0, n * expansion - n)), signs)

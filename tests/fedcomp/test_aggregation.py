@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedcomp
-from fedcomp.errors import DimMismatch, EmptyMean, InvalidWeight, PayloadError, SeedMismatch
+from fedcomp.errors import DimMismatch, EmptyMean, InvalidWeight, NonFinite, PayloadError, SeedMismatch
 
 
 def payloads(count: int, dim: int, spec: str = "eden:bits=3") -> list[tuple[bytes, float, int]]:
@@ -120,6 +120,57 @@ def test_python_memory_does_not_grow_with_clients() -> None:
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 100_000
+
+
+STREAMED = ["eden:bits=0.3", "eden:bits=2.5", "eden:bits=8,block=256", "eden:bits=3,rounds=3", "drive"]
+
+
+@pytest.mark.parametrize("spec", [*STREAMED, "eden:bits=2,allocation=adaptive", "hadamard", "identity"])
+@pytest.mark.parametrize("dim", [0, 3, 100, 300, 1000, 5003])
+def test_the_sum_has_the_bits_of_decoded_vectors(spec: str, dim: int) -> None:
+    # Blocks, padded blocks and raw tails; with means and without; weights whose products round.
+    codec = fedcomp.compressor(spec)
+    estimator, expected = fedcomp.MeanEstimator(dim), torch.zeros(dim, dtype=torch.float64)
+    for seed, (weight, mean) in enumerate([(1 / 3, 0.0), (7.0, 5.0), (0.1, 0.0)]):
+        x = torch.randn(dim, generator=torch.Generator().manual_seed(seed)) + mean
+        payload = codec.encode(x, seed=seed)
+        estimator.add(payload, weight=weight, seed=seed)
+        expected.add_(fedcomp.decode(payload, seed=seed), alpha=weight)
+    assert torch.equal(estimator._sum, expected)
+    assert torch.equal(estimator.result().mean, (expected / estimator.result().weight).float())
+
+
+def test_a_mean_beyond_float32_is_refused_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedcomp.aggregation._CHUNK", 16)
+    estimator = fedcomp.MeanEstimator(40)
+    payload = fedcomp.compressor("identity").encode(torch.ones(40), seed=1)
+    estimator.add(payload, weight=1.0, seed=1)
+    assert torch.equal(estimator.result().mean, torch.ones(40))
+    estimator._sum[37] = 1e39
+    with pytest.raises(NonFinite, match="left float32's range"):
+        estimator.result()
+
+
+def test_an_eden_payload_takes_little_memory_beside_the_sum() -> None:
+    # Measured in a process of its own, in float32 vectors: the sum is two, a decoded payload would be another.
+    script = """
+import torch, fedcomp
+from fedcomp.bench.peak import peak_bytes
+torch.set_num_threads(1)
+dim = 2**22
+x = torch.randn(dim)
+codec = fedcomp.compressor("eden:bits=8")
+small = codec.encode(x[:20000], seed=1)
+fedcomp.MeanEstimator(20000).add(small, weight=1.0, seed=1)
+payloads = []
+encoding = peak_bytes(lambda: payloads.append(codec.encode(x, seed=1)), x.device)
+adding = peak_bytes(lambda: fedcomp.MeanEstimator(dim).add(payloads[0], weight=1.0, seed=1), x.device)
+print(encoding / (4 * dim), adding / (4 * dim))
+"""
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    encoding, adding = map(float, shown.stdout.split())
+    assert 0.2 < encoding <= 0.75
+    assert 2 <= adding <= 2.5
 
 
 def test_a_thousand_clients_take_no_more_memory_than_ten() -> None:

@@ -83,23 +83,37 @@ def payloads() -> list[dict[str, object]]:
         *later,
     )
     for make in (integers, shifted):
-        for spec in specs:
-            for dim in (0, 3, 100, 600):
-                payload = codec.encode(spec, make(dim), seed=2**63 + 5)
-                decoded = fedcomp.decode(payload, seed=2**63 + 5)
-                case = {"input": make.__name__, "spec": spec, "dim": dim, "payload": payload.hex()}
-                cases.append({**case, "decoded": [round(value, 6) for value in decoded.tolist()]})
-    for spec in uneven_specs:
-        payload = codec.encode(spec, uneven(), seed=2**63 + 5)
-        decoded = fedcomp.decode(payload, seed=2**63 + 5)
-        case = {"input": "uneven", "spec": spec, "dim": 4000, "payload": payload.hex()}
-        cases.append({**case, "decoded": [round(value, 6) for value in decoded.tolist()]})
+        cases += [_case(make(dim), make.__name__, spec) for spec in specs for dim in (0, 3, 100, 600)]
+    cases += [_case(uneven(), "uneven", spec) for spec in uneven_specs]
     return cases
+
+
+def codes() -> list[dict[str, object]]:
+    """Return payloads of EDEN's other codes; of 2,100 coordinates the largest block has two lanes of the trellis."""
+    specs = (
+        "eden:bits=2,quantizer=trellis",
+        "eden:bits=2.5,quantizer=trellis,states=64",
+        "eden:bits=1.3,coding=entropy",
+        "eden:bits=0.4,quantizer=trellis,coding=entropy",
+        "eden:bits=3,quantizer=trellis,coding=entropy",
+    )
+    cases: list[dict[str, object]] = []
+    for make in (integers, shifted):
+        cases += [_case(make(dim), make.__name__, spec) for spec in specs for dim in (0, 3, 600, 2100)]
+    both = "eden:bits=2,allocation=adaptive,quantizer=trellis,coding=entropy"
+    return [*cases, _case(uneven(), "uneven", both)]
+
+
+def _case(x: torch.Tensor, name: str, spec: str) -> dict[str, object]:
+    payload = codec.encode(spec, x, seed=2**63 + 5)
+    decoded = [round(value, 6) for value in fedcomp.decode(payload, seed=2**63 + 5).tolist()]
+    return {"input": name, "spec": spec, "dim": x.numel(), "payload": payload.hex(), "decoded": decoded}
 
 
 def main() -> None:
     (HERE / "seeds.json").write_text(json.dumps(seeds(), indent=1) + "\n")
     (HERE / "payloads.json").write_text(json.dumps(payloads()) + "\n")
+    (HERE / "codes.json").write_text(json.dumps(codes()) + "\n")
 
 
 if __name__ == "__main__":

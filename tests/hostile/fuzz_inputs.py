@@ -25,6 +25,8 @@ AS_IT_IS, REPAIRED, FIELDS, OVERWRITTEN = range(4)
 SPECS = [scheme.name for scheme in SCHEMES]
 SPECS += ["eden:bits=0.3,block=256", "eden:bits=2.5", "eden:bits=8", "hadamard:bits=5", "correlated:bits=1"]
 SPECS += ["eden:bits=1,allocation=adaptive", "eden:bits=4,allocation=adaptive"]
+SPECS += ["eden:bits=3,quantizer=trellis", "eden:bits=2,coding=entropy", "eden:bits=3,quantizer=trellis,coding=entropy"]
+SPECS += ["eden:bits=2,allocation=adaptive,quantizer=trellis,states=4,coding=entropy"]
 SPECS += ["qsgd:bits=2,bucket=64", "qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy,norm=max"]
 SPECS += ["topk:fraction=0.2", "randk:fraction=1.0", "powersgd:rank=1", "kashin:bits=1,expansion=8", "quicfl:bits=5"]
 DIMS = [0, 1, 2, 3, 63, 100, 256, 257, 260, 300, 600, 1000]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import fedcomp
 from fedcomp.errors import PayloadError
-from tests.hostile.cases import adaptive, kashin, plain, powersgd, qsgd, quicfl, rotated, sparse, wire
+from tests.hostile.cases import adaptive, coded, kashin, plain, powersgd, qsgd, quicfl, rotated, sparse, wire
 from tests.hostile.cases.case import SEED, Case
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -25,7 +25,7 @@ _HEAD = """\
 
 
 def cases() -> Iterator[Case]:
-    for module in (wire, plain, rotated, adaptive, kashin, quicfl, qsgd, sparse, powersgd):
+    for module in (wire, plain, rotated, adaptive, coded, kashin, quicfl, qsgd, sparse, powersgd):
         yield from module.cases()
 
 

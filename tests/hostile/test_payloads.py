@@ -19,6 +19,8 @@ from tests.support import codec
 
 SPECS = [*fedcomp.available_compressors(), "eden:bits=0.3", "eden:bits=2.5", "eden:bits=8", "topk:fraction=0.2"]
 SPECS += ["eden:bits=2,allocation=adaptive", "qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy"]
+# Long enough for the codes: a block of less than 512 bits is sent in the plain one.
+SPECS += ["eden:bits=3,quantizer=trellis", "eden:bits=3,coding=entropy", "eden:bits=3,quantizer=trellis,coding=entropy"]
 SEED = 11
 
 
@@ -113,7 +115,7 @@ def test_appended_bytes(spec: str, extra: bytes) -> None:
             lambda rate, log_block, flags, raw: eden_params(rate, log_block=log_block, flags=flags, raw=raw),
             st.one_of(st.integers(0, 2**20), st.integers(0, 2**32 - 1)),
             st.integers(6, 26),
-            st.integers(0, 2),
+            st.one_of(st.integers(0, 7), st.integers(0, 255)),
             st.integers(0, 255),
         ),
     ),
@@ -133,7 +135,15 @@ def test_valid_headers_that_lie(scheme: int, dim: int, params: bytes, body: byte
 @pytest.mark.parametrize("dim", [2**33, 2**40, 2**60, 2**64 - 1])
 @pytest.mark.parametrize(
     ("scheme", "params"),
-    [(0, b""), (1, eden_params(1)), (1, eden_params(0)), (1, eden_params(8 * 65536, flags=1)), (1, b"")],
+    [
+        (0, b""),
+        (1, eden_params(65536, log_block=18, flags=0x34)),
+        (1, eden_params(0, flags=4)),
+        (1, eden_params(1)),
+        (1, eden_params(0)),
+        (1, eden_params(8 * 65536, flags=1)),
+        (1, b""),
+    ],
 )
 def test_absurd_dims_cost_nothing(dim: int, scheme: int, params: bytes) -> None:
     payload = pack(scheme=scheme, dim=dim, params=params, body=b"\0" * 100, seed=SEED)

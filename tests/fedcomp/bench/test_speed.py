@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fedcomp.bench import speed
+from fedcomp.bench import speed, textbook
 from fedcomp.bench.speed import choose_device, cpu_threads, device_name, measure, sweep
 from fedcomp.compressors.catalogue import available_compressors
 from fedcomp.compressors.registry import compressor
@@ -27,27 +27,53 @@ def test_every_scheme_is_measured(name: str) -> None:
     assert (result.spec, result.dim, result.repeats) == (name, 300, 1)
     assert result.threads == torch.get_num_threads()
     assert result.torch_version == torch.__version__
+    assert result.times_textbook is None
     for key, value in asdict(result).items():
-        if isinstance(value, float):
+        if isinstance(value, float) and key != "encode_memory":
             assert 0 < value < math.inf, key
 
 
+def test_memory_is_a_share_of_the_vectors_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "peak_bytes", lambda *_: 600)
+    assert measure("sign", dim=300, repeats=1, seed=1, device=CPU).encode_memory == 0.5
+    monkeypatch.setattr(speed, "peak_bytes", lambda *_: None)
+    assert measure("sign", dim=300, repeats=1, seed=1, device=CPU).encode_memory is None
+
+
+def test_the_textbook_has_a_line_of_its_own_and_is_what_the_others_are_compared_with() -> None:
+    first, second = sweep(["eden:bits=2"], dims=[300], repeats=1, seed=1, device=CPU)
+    assert (first.spec, first.times_textbook) == (textbook.NAME, 1.0)
+    assert first.bits_per_coordinate == pytest.approx((64 * 512 + 32) / 300)
+    ratio = (first.encode_ms + first.decode_ms) / (second.encode_ms + second.decode_ms)
+    assert (second.spec, second.times_textbook) == ("eden:bits=2", ratio)
+
+
+def test_no_repeat_is_begun_after_the_time_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    def timed(action: Callable[[], object], device: torch.device) -> tuple[float, object]:
+        return 200.0, action()
+
+    # Six actions of 0.2 s a round.
+    monkeypatch.setattr(speed, "_timed", timed)
+    for seconds, rounds in ((0.0, 1), (1.0, 1), (1.3, 2), (10.0, 5)):
+        assert measure("sign", dim=8, repeats=5, seed=1, device=CPU, seconds=seconds).repeats == rounds
+
+
 def test_the_figures_follow_from_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Warm-up first: copy, encode, copy, decode; then three rounds of the same.
-    rounds = [(900, 900, 900, 900), (1, 10, 2, 5), (2, 50, 3, 4), (4, 20, 100, 6)]
+    # Warm-up first: copy, encode, copy, decode, copy, add; then three rounds of the same.
+    rounds = [(900, 900, 900, 900, 900, 900), (1, 10, 2, 5, 2, 30), (2, 50, 3, 4, 3, 10), (4, 20, 100, 6, 2.5, 20)]
 
     def clock() -> Iterator[int]:
         now = 0
         for milliseconds in (value for item in rounds for value in item):
             yield now
-            now += milliseconds * 10**6
+            now += int(milliseconds * 10**6)
             yield now
 
     monkeypatch.setattr("fedcomp.bench.speed.time", SimpleNamespace(perf_counter_ns=clock().__next__))
     result = measure("identity", dim=1000, repeats=3, seed=1, device=CPU)
-    # Medians of (1, 2, 2, 3, 4, 100), (10, 50, 20) and (5, 4, 6).
-    assert (result.copy_ms, result.encode_ms, result.decode_ms) == (2.5, 20, 5)
-    assert (result.encode_per_copy, result.decode_per_copy) == (8, 2)
+    # Medians of (1, 2, 2, 2, 2.5, 3, 3, 4, 100), (10, 50, 20), (5, 4, 6) and (30, 10, 20).
+    assert (result.copy_ms, result.encode_ms, result.decode_ms, result.add_ms) == (2.5, 20, 5, 20)
+    assert (result.encode_per_copy, result.decode_per_copy, result.add_per_copy) == (8, 2, 8)
     assert (result.encode_mcoords_per_s, result.decode_mcoords_per_s) == (0.05, 0.2)
     assert result.bits_per_coordinate == pytest.approx(32 + 8 * 32 / 1000)
 
@@ -64,7 +90,9 @@ def test_each_round_has_a_seed_of_its_own_and_decodes_with_it(monkeypatch: pytes
     measure("eden", dim=300, repeats=2, seed=1, device=CPU)
     measure("eden", dim=300, repeats=2, seed=1, device=CPU)
     measure("eden", dim=300, repeats=2, seed=2, device=CPU)
-    assert seeds[:3] == seeds[3:6]
+    # Warm-up, two repeats, and the first seed again for the memory.
+    assert seeds[:4] == seeds[4:8]
+    assert [seeds[index] == seeds[0] for index in range(4)] == [True, False, False, True]
     assert len(set(seeds)) == 6
 
 
@@ -84,7 +112,8 @@ def test_a_gpu_is_waited_for_before_and_after(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_sweep_takes_every_combination() -> None:
     found = sweep(["identity", "sign"], dims=[64, 8], repeats=1, seed=1, device=CPU)
-    assert [(item.spec, item.dim) for item in found] == [("identity", 64), ("sign", 64), ("identity", 8), ("sign", 8)]
+    specs = (textbook.NAME, "identity", "sign")
+    assert [(item.spec, item.dim) for item in found] == [(spec, dim) for dim in (64, 8) for spec in specs]
 
 
 @pytest.mark.parametrize(

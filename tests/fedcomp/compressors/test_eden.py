@@ -52,6 +52,31 @@ def test_rates_between_integers_have_the_error_in_between(bits: float, published
     assert len(payload) <= (1.01 * bits * MODEL_DIM / 8 + 64 if bits < 1 else bits * MODEL_DIM / 8)
 
 
+TRELLIS, ENTROPY, BOTH = "quantizer=trellis", "coding=entropy", "quantizer=trellis,coding=entropy"
+
+
+def test_an_expected_error_is_said_for_eight_states_only() -> None:
+    assert fedcomp.compressor(f"eden:bits=1,{BOTH},states=16").expected_vnmse(10**6) is None
+    assert fedcomp.compressor(f"eden:bits=1,{TRELLIS},states=8").expected_vnmse(10**6) is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "states"),
+    [
+        ("bits=2", 0),
+        ("bits=2,coding=entropy", 0),
+        (f"bits=2,{TRELLIS}", 8),
+        (f"bits=0.3,{TRELLIS}", 8),
+        (f"bits=0.3,{BOTH}", 32),
+        (f"bits=0.45,{BOTH}", 8),
+        (f"bits=0.3,{BOTH},states=16", 16),
+    ],
+)
+def test_states_have_a_default(options: str, states: int) -> None:
+    spec = fedcomp.compressor(f"eden:{options}").spec
+    assert spec.options.get("states", 0) == states
+
+
 @pytest.mark.parametrize("bits", [1, 1.001, 1.25, 1.5, 2, 2.5, 3, 4, 7.3, 8])
 @pytest.mark.parametrize("dim", [65_536, 100_003, 820_522, MODEL_DIM, 2**20 + 1])
 @pytest.mark.parametrize("mean", [0.0, 5.0])
@@ -233,7 +258,17 @@ def test_small_dims_have_no_expected_error() -> None:
         ("block=128", "block is 128"),
         ("rounds=0", "rounds is 0; allowed: integers from 1 to 4"),
         ("scale=none", "scale is 'none'; allowed: unbiased, mmse"),
-        ("bit=2", "unknown option 'bit' .*allowed: allocation, bits, block, rounds, scale"),
+        ("bit=2", "unknown option 'bit' .*allowed: allocation, bits, block, coding, quantizer, rounds, scale, states"),
+        ("states=8", "states is 8; allowed with quantizer=lloyd: 0"),
+        ("coding=entropy,states=32", "states is 32; allowed with quantizer=lloyd: 0"),
+        ("quantizer=trellis,states=5", "states is 5; allowed with quantizer=trellis: 4, 8, 16, 32, 64, 128, 256"),
+        ("quantizer=trellis,states=0", "states is 0; allowed with quantizer=trellis: 4, 8"),
+        ("quantizer=trellis,states=512", "states is 512"),
+        ("quantizer=trellis,states=true", "states is True"),
+        ("quantizer=trellis,states=x", "states is 'x'"),
+        ("quantizer=x", "quantizer is 'x'; allowed: lloyd, trellis"),
+        ("coding=x", "coding is 'x'; allowed: packed, entropy"),
+        ("coding=1", "coding is 1; allowed: packed, entropy"),
     ],
 )
 def test_bad_options_are_named(options: str, named: str) -> None:
@@ -244,6 +279,21 @@ def test_bad_options_are_named(options: str, named: str) -> None:
 @given(st.floats(0.001, 8), st.integers(8, 18), st.integers(1, 4), st.sampled_from(["unbiased", "mmse"]))
 def test_the_spec_makes_the_same_compressor(bits: float, log_block: int, rounds: int, scale: str) -> None:
     codec = fedcomp.compressor("eden", bits=bits, block=2**log_block, rounds=rounds, scale=scale)
+    assert fedcomp.compressor(str(codec.spec)) == codec
+
+
+@given(
+    st.floats(0.001, 8),
+    st.sampled_from(["lloyd", "trellis"]),
+    st.sampled_from([None, 4, 8, 256]),
+    st.sampled_from(["packed", "entropy"]),
+    st.sampled_from(["uniform", "adaptive"]),
+)
+def test_the_spec_makes_the_same_code(bits: float, quantizer: str, states: int | None, coding: str, how: str) -> None:
+    given_states = {} if states is None or quantizer == "lloyd" else {"states": states}
+    codec = fedcomp.compressor(
+        "eden", bits=bits, quantizer=quantizer, coding=coding, allocation=how, block=4096, **given_states
+    )
     assert fedcomp.compressor(str(codec.spec)) == codec
 
 

@@ -29,6 +29,9 @@ SPECS = [
 SPECS += ["qsgd:levels=1,coding=entropy", "qsgd:bits=8,coding=entropy", "correlated:bits=1,clients=7,rank=6"]
 SPECS += ["powersgd:rank=64", "topk:fraction=1", "randk:fraction=1", "eden:bits=0.2", "eden:bits=3.3"]
 SPECS += ["eden:bits=0.3,allocation=adaptive", "eden:bits=2,allocation=adaptive"]
+SPECS += ["eden:bits=2,quantizer=trellis", "eden:bits=1.5,quantizer=trellis,states=32", "eden:bits=2,coding=entropy"]
+SPECS += ["eden:bits=0.3,quantizer=trellis,coding=entropy", "eden:bits=3,quantizer=trellis,coding=entropy"]
+SPECS += ["eden:bits=2,quantizer=trellis,coding=entropy,allocation=adaptive"]
 WITH_A_RATE = [spec for spec in SPECS if fedcomp.compressor(spec).nominal_bits is not None]
 
 
@@ -49,6 +52,24 @@ def test_bytes_are_what_the_rate_says(spec: str, dim: int) -> None:
     allowed = 1.01 * nominal * dim / 8 + (64 if nominal < 1 else 0)
     assert len(payload) <= allowed
     assert len(payload) >= 0.98 * nominal * dim / 8
+
+
+ENTROPY_CODED = [f"eden:coding=entropy{trellis}" for trellis in ("", ",quantizer=trellis")]
+
+
+# What is entropy coded has no length of its own: it must not be above the budget, and not much below. Below one bit the
+# header and the scales are more than a hundredth of the shorter vectors' budget, and come on top as they do in eden.
+@pytest.mark.parametrize("spec", ENTROPY_CODED)
+@pytest.mark.parametrize("bits", [0.25, 0.5, 1, 1.5, 2, 3, 4])
+@pytest.mark.parametrize("dim", [65_536, 100_003, 1_206_590])
+@pytest.mark.parametrize("mean", [0.0, 0.5])
+def test_entropy_coding_stays_below_the_budget(spec: str, bits: float, dim: int, mean: float) -> None:
+    payload = fedcomp.compressor(f"{spec},bits={bits}").encode(gaussian(dim) + mean, seed=0)
+    rate = fedcomp.bits_per_coordinate(payload)
+    assert 0.99 * bits <= rate
+    if bits >= 1 or bits * dim > 500_000:
+        assert rate <= bits
+    assert rate <= 1.01 * bits + 8 * 64 / dim
 
 
 @pytest.mark.parametrize("spec", SPECS)

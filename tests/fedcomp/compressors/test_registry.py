@@ -12,7 +12,8 @@ from fedcomp.errors import ConfigError, DimMismatch, SeedMismatch, UnknownScheme
 from fedcomp.wire import pack
 from tests.support import codec
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "payloads.json").read_text())
+FOLDER = Path(__file__).parents[2] / "golden"
+GOLDEN = [case for name in ("payloads", "codes") for case in json.loads((FOLDER / f"{name}.json").read_text())]
 GOLDEN_SEED = 2**63 + 5
 
 

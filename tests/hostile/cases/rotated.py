@@ -40,7 +40,7 @@ def _eden(parts: Parts) -> Iterator[Case]:
         ("rounds-0", params(rounds=0), "rounds 0", "no signs at all are stacked"),
         ("rounds-5", params(rounds=5), "rounds 5", "each round costs time"),
         ("rounds-255", params(rounds=255), "rounds 255", "each round costs time"),
-        ("flags-4", params(flags=flags ^ 4), "flags", "a meaning of a later release is ignored"),
+        ("flags-4", params(flags=flags ^ 4), "its indices", "packed codes are read as an entropy-coded stream"),
         ("flags-255", params(flags=255), "flags 255", "a meaning of a later release is ignored"),
         ("raw-1", params(raw=1), "raw 1", "a tail of another length than dim leaves"),
         ("raw-255", params(raw=255), "raw 255", "a tail of another length than dim leaves"),
