@@ -110,9 +110,11 @@ def candidates(energy: Tensor, shape: tuple[int, ...]) -> Iterator[Model]:
     """
     size = energy.numel()
     yield _units(energy, max(size, 1))
+    # Each unit is a multiple of the first: its sums are sums of sums.
+    fine = _unit_sums(energy, UNITS[0])
     for unit in UNITS:
         if 2 * unit <= size:
-            yield _units(energy, unit)
+            yield _units_from(_unit_sums(fine, unit // UNITS[0]), size, unit)
     for axis in range(1, len(shape)):
         rows, columns = prod(shape[:axis]), prod(shape[axis:])
         if min(rows, columns) > 1:
@@ -120,8 +122,10 @@ def candidates(energy: Tensor, shape: tuple[int, ...]) -> Iterator[Model]:
 
 
 def _units(energy: Tensor, unit: int) -> UnitModel:
-    size = energy.numel()
-    sums = _unit_sums(energy, unit)
+    return _units_from(_unit_sums(energy, unit), energy.numel(), unit)
+
+
+def _units_from(sums: Tensor, size: int, unit: int) -> UnitModel:
     lengths = torch.full_like(sums, unit)
     if len(lengths):
         lengths[-1] = size - unit * (len(lengths) - 1)

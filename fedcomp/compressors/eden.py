@@ -45,6 +45,9 @@ ALLOCATIONS = ("uniform", "adaptive")
 QUANTIZERS = ("lloyd", "trellis")
 CODINGS = ("packed", "entropy")
 DEFAULT_STATES = 8
+_WORTHWHILE = 0.99
+"""Pools cost time on both sides: they must take away at least a hundredth of the error."""
+
 _OPTIONS = ("bits", "block", "rounds", "scale", "allocation", "quantizer", "states", "coding")
 
 
@@ -184,8 +187,10 @@ class Eden(Compressor):
         most = self._expected_error(x)
         for detail in DETAILS:
             layout = find_layout(x, shapes, bits=self.bits, block=self.block, detail=detail, code=self._code)
+            if layout.share_left > _WORTHWHILE:
+                return None
             draft = draft_payload(x, layout, room=aimed_at(room) if self._code.entropy else room, code=self._code)
-            if draft is not None and draft.error < most:
+            if draft is not None and draft.error < _WORTHWHILE * most:
                 encoded = self._encode_draft(draft, room, seed=seed)
                 # Perhaps all but nothing is zero; a reader would not believe so few bytes.
                 return encoded if COORDINATES_PER_BYTE * len(encoded[1]) >= x.numel() else None

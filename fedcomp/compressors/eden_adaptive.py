@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedcomp.allocation.models import ZERO, Model, bits_needed, candidates
+from fedcomp.allocation.models import ZERO, Labels, Model, bits_needed, candidates
 from fedcomp.allocation.pools import merge_counts, pool_order, pool_sizes
 from fedcomp.allocation.table import is_small_enough, label_bits, pack_models, unpack_models
 from fedcomp.allocation.waterfill import Floats, Ladder, expected_error, fill
@@ -42,12 +42,25 @@ _POOL_BITS = 8 * (_RATE_BYTES + 4 * SCALE_BYTES)
 
 @dataclass(frozen=True)
 class Layout:
-    """How the coordinates are pooled: models, the lowest class, the pools' sizes and the cut into blocks."""
+    """How the coordinates are pooled.
+
+    Attributes
+    ----------
+    models
+        Of the tensors.
+    floor
+        The lowest class.
+    sizes, plan
+        The pools' sizes, and the cut into blocks.
+    share_left
+        The expected error with a rate for each class, as a share of that with one rate, if no table had to be sent.
+    """
 
     models: Sequence[Model]
     floor: int
     sizes: Sequence[int]
     plan: BlockPlan
+    share_left: float
 
 
 def find_layout(
@@ -77,10 +90,13 @@ def find_layout(
         for value, total in energies.items():
             by_class[value] = by_class.get(value, 0.0) + total
         start += prod(shape)
-    floor = _best_floor(models, by_class, bits * x.numel(), code.ladder)
+    values, counts = merge_counts(models, floor=ZERO // 2)
+    of_classes = np.array([by_class.get(int(value), 0.0) for value in values])
+    floor = _best_floor(values, counts, of_classes, bits * x.numel(), code.ladder)
     sizes = pool_sizes(merge_counts(models, floor=floor)[1])
     last = sizes[-1] if sizes else 0
-    return Layout(models, floor, sizes, _pool_plan(sizes, block, raw_tail=raw_is_shorter(last, bits)))
+    plan = _pool_plan(sizes, block, raw_tail=raw_is_shorter(last, bits))
+    return Layout(models, floor, sizes, plan, _share_left(counts, of_classes, bits, x.numel(), code.ladder))
 
 
 @dataclass(frozen=True)
@@ -126,7 +142,7 @@ class Draft:
         rates = [min(max(rate + steps, 0), MAX_RATE // RATE_STEP) if rate else 0 for rate in self.rates]
         head = _PREFIX.pack(len(self.table), self.layout.floor, len(rates))
         head += self.table + np.array(rates, dtype="<u2").tobytes()
-        plan = _at_rates(self.layout, rates)
+        plan = _at_rates(self.layout.plan, self.layout.sizes, rates)
         return head + encode_body(self.pooled, plan, self.means, rotation, self.code, unbiased=unbiased)
 
 
@@ -140,7 +156,7 @@ def draft_payload(x: Tensor, layout: Layout, *, room: int, code: Code) -> Draft 
     energies = _pool_energies(pooled, layout, means)
     sizes = np.array(layout.sizes, dtype=np.float64)
 
-    pools = _pool_of_groups(layout)
+    pools = _pool_of_groups(layout.plan, layout.sizes)
     block_sizes = np.array([group.size for group in layout.plan.groups], dtype=np.int64)
     counts = np.array([group.count for group in layout.plan.groups], dtype=np.int64)
 
@@ -188,8 +204,7 @@ def decode_adaptive(
             f"adaptive eden has {num_pools} pools, rates {codes[:8]}…, raw {params.raw}; allowed: {len(sizes)} pools "
             f"as the table says, rates to {MAX_RATE // RATE_STEP}, raw 0 or {last % MIN_BLOCK}"
         )
-    layout = Layout(models, floor, sizes, _pool_plan(sizes, params.block, raw_tail=params.raw > 0))
-    plan = _at_rates(layout, codes)
+    plan = _at_rates(_pool_plan(sizes, params.block, raw_tail=params.raw > 0), sizes, codes)
     pooled = decode_body(
         body[rates_end:], plan, rotation, params.code, has_means=params.has_means, dim=sum(sizes), device=device
     )
@@ -214,12 +229,18 @@ def _best_model(energy: Tensor, shape: tuple[int, ...], water: float) -> tuple[M
     return best[1], best[2]
 
 
-def _best_floor(models: Sequence[Model], by_class: dict[int, float], bits: float, ladder: Ladder) -> int:
+def _share_left(counts: Labels, energies: Floats, bits: float, dim: int, ladder: Ladder) -> float:
+    if not len(counts):
+        return 1.0
+    rates = fill(energies, counts.astype(np.float64), bits * dim, ladder, steps=24)
+    alike = energies.sum() * (1 / ladder.kept_share(np.array([bits])) - 1)
+    return expected_error(energies, rates, ladder, least=_least_rates(counts.astype(np.float64))) / float(alike[0])
+
+
+def _best_floor(values: Labels, counts: Labels, energies: Floats, bits: float, ladder: Ladder) -> int:
     """Return the class below which it does not pay to tell classes apart."""
-    values, counts = merge_counts(models, floor=ZERO // 2)
     if not len(values):
         return 0
-    energies = np.array([by_class.get(int(value), 0.0) for value in values])
     best: tuple[float, int] | None = None
     for kept in sorted({*range(1, len(values) + 1, max(1, len(values) // 12)), len(values)}):
         sizes = np.append(counts[: kept - 1], counts[kept - 1 :].sum()).astype(np.float64)
@@ -241,16 +262,16 @@ def _pool_plan(sizes: Sequence[int], block: int, *, raw_tail: bool) -> BlockPlan
     return BlockPlan(tuple(groups), raw)
 
 
-def _pool_of_groups(layout: Layout) -> list[int]:
+def _pool_of_groups(plan: BlockPlan, sizes: Sequence[int]) -> list[int]:
     """Return which pool each group of blocks belongs to."""
-    starts = [group.start for group in layout.plan.groups]
-    return [int(pool) for pool in np.searchsorted(np.cumsum(layout.sizes), starts, side="right")]
+    starts = [group.start for group in plan.groups]
+    return [int(pool) for pool in np.searchsorted(np.cumsum(sizes), starts, side="right")]
 
 
-def _at_rates(layout: Layout, codes: Sequence[int]) -> BlockPlan:
+def _at_rates(plan: BlockPlan, sizes: Sequence[int], codes: Sequence[int]) -> BlockPlan:
     """Return the plan with each pool's rate at its blocks."""
-    pools = zip(layout.plan.groups, _pool_of_groups(layout), strict=True)
-    return BlockPlan(tuple(replace(group, rate=RATE_STEP * codes[pool]) for group, pool in pools), layout.plan.raw)
+    pools = zip(plan.groups, _pool_of_groups(plan, sizes), strict=True)
+    return BlockPlan(tuple(replace(group, rate=RATE_STEP * codes[pool]) for group, pool in pools), plan.raw)
 
 
 def _to_codes(rates: Floats) -> list[int]:
@@ -260,7 +281,7 @@ def _to_codes(rates: Floats) -> list[int]:
 def _pool_energies(pooled: Tensor, layout: Layout, means: Tensor) -> Floats:
     """Return the squared norm of each pool less its blocks' means; a raw tail costs nothing and has none."""
     totals = np.zeros(len(layout.sizes))
-    np.add.at(totals, _pool_of_groups(layout), energies_left(pooled, layout.plan, means))
+    np.add.at(totals, _pool_of_groups(layout.plan, layout.sizes), energies_left(pooled, layout.plan, means))
     if not np.isfinite(totals).all():
         raise NonFinite("the vector's magnitude is at float32's limit; scale it down before encoding")
     return totals

@@ -23,7 +23,7 @@ UNBIASED = [
 ]
 SPECS = [*UNBIASED, "hadamard:bits=1", "qsgd:bits=2", "qsgd:bits=8,norm=max", "eden:bits=0.5", "randk:fraction=0.3"]
 SPECS += ["qsgd:levels=1,coding=entropy", "correlated:bits=1,clients=7,rank=6"]
-SPECS += ["eden:bits=2.5,quantizer=trellis", "eden:bits=3,quantizer=trellis,coding=entropy"]
+SPECS += ["eden:bits=3,quantizer=trellis,coding=entropy"]
 
 
 def vectors() -> dict[str, torch.Tensor]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 
 import pytest
@@ -96,6 +97,13 @@ def test_there_are_two_to_the_bits_levels_in_order(bits: int) -> None:
     assert len(book.levels) == 2**bits
     assert all(a < b for a, b in pairwise(book.levels))
     assert set(book.prices) == {0.0}
+
+
+def test_levels_are_those_of_the_format() -> None:
+    # A payload decodes to them.
+    assert trellis_codebook(1).levels == (-79241 / 65536, 22326 / 65536)
+    levels = repr([trellis_codebook(bits).levels for bits in BITS])
+    assert hashlib.sha256(levels.encode()).hexdigest()[:32] == "f5ab70c566ca5915c0b7e58dc0af4b32"
 
 
 @pytest.mark.parametrize("bits", BITS)
