@@ -61,6 +61,22 @@ def test_an_expected_error_is_said_for_eight_states_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("options", "block"),
+    [
+        ("bits=0.2", 16384),
+        ("bits=0.1", 32768),
+        ("bits=0.01", 2**18),
+        (f"bits=0.4,{ENTROPY}", 16384),
+        (f"bits=0.3,{ENTROPY}", 32768),
+        (f"bits=0.1,{BOTH}", 65536),
+        (f"bits=0.1,{TRELLIS}", 32768),
+    ],
+)
+def test_a_scale_is_a_small_part_of_a_block(options: str, block: int) -> None:
+    assert fedcomp.compressor(f"eden:{options}").spec.options["block"] == block
+
+
+@pytest.mark.parametrize(
     ("options", "states"),
     [
         ("bits=2", 0),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import struct
 
 import numpy as np
@@ -9,6 +10,9 @@ import torch
 import fedcomp
 from fedcomp.allocation.models import UnitModel
 from fedcomp.allocation.table import pack_models
+from fedcomp.compressors.eden_adaptive import draft_payload, find_layout
+from fedcomp.compressors.eden_blocks import Rotation
+from fedcomp.compressors.eden_codes import Code
 from fedcomp.errors import InvalidParams
 from fedcomp.metrics import vnmse
 from fedcomp.wire import HEADER_BYTES, pack, read_header
@@ -229,6 +233,25 @@ def test_bodies_that_lie_are_refused() -> None:
         (rate, log_block, rounds, 2, raw + 1),
     ):
         refuse(struct.pack("<IBBBB", *wrong), body)
+
+
+@pytest.mark.parametrize("shift", [-(2**19), -1000, -1, 0, 1, 1000, 2**19])
+def test_all_rates_move_by_as_much_but_those_of_pools_without_bits(shift: int) -> None:
+    # Two thirds have so little energy that they get nothing.
+    code = Code(8, True)
+    x = gaussian(3 * 2**14)
+    x[2**14 :] *= 1e-5
+    layout = find_layout(x, [(len(x),)], bits=0.5, block=16384, detail=0.3, code=code)
+    draft = draft_payload(x, layout, room=3 * 2**10, code=code)
+    assert draft is not None
+    assert min(draft.rates) == 0 < max(draft.rates)
+    assert draft.num_coded == sum(size for size, rate in zip(layout.sizes, draft.rates, strict=True) if rate) < len(x)
+    body = draft.encode(Rotation(1, 2), shift=shift, unbiased=True)
+    table, _, pools = struct.unpack("<IhH", body[:8])
+    rates = np.frombuffer(body[8 + table : 8 + table + 2 * pools], dtype="<u2").tolist()
+    # In steps of 1/4,096 of a bit, rounded up, and within what there is.
+    moved = [min(max(rate + math.ceil(shift / 16), 0), 2**15) if rate else 0 for rate in draft.rates]
+    assert rates == moved
 
 
 def test_a_table_of_zeros_is_a_vector_of_zeros() -> None:
