@@ -48,6 +48,7 @@ DEFAULT_STATES = 8
 _WORTHWHILE = 0.99
 """Pools cost time on both sides: they must take away at least a hundredth of the error."""
 
+_LEAST_CODED_BYTES = 512
 _OPTIONS = ("bits", "block", "rounds", "scale", "allocation", "quantizer", "states", "coding")
 
 
@@ -152,13 +153,14 @@ class Eden(Compressor):
         if dim < 4096 or self.allocation == "adaptive" or self.states not in (0, DEFAULT_STATES):
             return None
         plan = self._plan(dim)
-        rate = self._choose_rate(plan, self._room(dim, plan, side_bytes=0))
-        kept = self._code.kept_share(at_rate(plan, rate))
+        rate = _choose_rate(self._code(dim), plan, self._room(dim, plan, side_bytes=0))
+        kept = self._code(dim).kept_share(at_rate(plan, rate))
         return 1 / kept - 1 if self.scale == "unbiased" else 1 - kept
 
-    @property
-    def _code(self) -> Code:
-        return Code(self.states, self.coding == "entropy")
+    def _code(self, dim: int) -> Code:
+        # The coder's last words and whole words cost a short payload more than entropy coding saves.
+        entropy = self.coding == "entropy" and self.bits * dim >= 8 * _LEAST_CODED_BYTES
+        return Code(self.states, entropy)
 
     def _plan(self, dim: int) -> BlockPlan:
         return plan_blocks(dim, block=self.block, raw_tail=raw_is_shorter(dim, self.bits))
@@ -178,18 +180,16 @@ class Eden(Compressor):
                 return encoded
         return self._encode_finite(x, seed=seed)
 
-    def _choose_rate(self, plan: BlockPlan, room: int) -> int:
-        return self._code.choose_rate(plan, room=aimed_at(room) if self._code.entropy else room)
-
     def _encode_adaptive(self, x: Tensor, shapes: Shapes, *, seed: int) -> Encoding | None:
         """Return None where one rate for all is better, or the vector too short for a table."""
         room = math.floor(self.bits * x.numel() / 8) - HEADER_BYTES - PARAM_BYTES
+        code = self._code(x.numel())
         most = self._expected_error(x)
         for detail in DETAILS:
-            layout = find_layout(x, shapes, bits=self.bits, block=self.block, detail=detail, code=self._code)
+            layout = find_layout(x, shapes, bits=self.bits, block=self.block, detail=detail, code=code)
             if layout.share_left > _WORTHWHILE:
                 return None
-            draft = draft_payload(x, layout, room=aimed_at(room) if self._code.entropy else room, code=self._code)
+            draft = draft_payload(x, layout, room=aimed_at(room) if code.entropy else room, code=code)
             if draft is not None and draft.error < _WORTHWHILE * most:
                 encoded = self._encode_draft(draft, room, seed=seed)
                 # Perhaps all but nothing is zero; a reader would not believe so few bytes.
@@ -197,42 +197,41 @@ class Eden(Compressor):
         return None
 
     def _encode_draft(self, draft: Draft, room: int, *, seed: int) -> Encoding:
-        params = self._params(draft.layout.plan, rate=0, has_means=draft.has_means, adaptive=True).pack()
+        params = self._params(draft.layout.plan, draft.code, rate=0, has_means=draft.has_means, adaptive=True).pack()
         rotation, unbiased = Rotation(seed, self.rounds), self.scale == "unbiased"
 
         def encode(shift: int) -> Encoding:
             return params, draft.encode(rotation, shift=shift, unbiased=unbiased)
 
-        return self._fit(encode, room, draft.num_coded)
+        return _fit(encode, room, draft.num_coded, draft.code)
 
     def _expected_error(self, x: Tensor) -> float:
         """Return the expected squared error with one rate for all."""
         plan = self._plan(x.numel())
         means = block_means(x, plan)
-        rate = self._choose_rate(plan, self._room(x.numel(), plan, side_bytes=len(pack_means(means))))
-        return sum(energies_left(x, plan, means)) * (1 / self._code.kept_share(at_rate(plan, rate)) - 1)
+        code = self._code(x.numel())
+        rate = _choose_rate(code, plan, self._room(x.numel(), plan, side_bytes=len(pack_means(means))))
+        return sum(energies_left(x, plan, means)) * (1 / code.kept_share(at_rate(plan, rate)) - 1)
 
     def _encode_finite(self, x: Tensor, *, seed: int) -> Encoding:
         plan = self._plan(x.numel())
         means = block_means(x, plan)
         side_bytes = len(pack_means(means))
         room = self._room(x.numel(), plan, side_bytes=side_bytes)
-        first = self._choose_rate(plan, room)
+        code = self._code(x.numel())
+        first = _choose_rate(code, plan, room)
         rotation, unbiased = Rotation(seed, self.rounds), self.scale == "unbiased"
 
         def encode(shift: int) -> Encoding:
             rate = min(max(first + shift, 0), MAX_RATE)
-            params = self._params(plan, rate=rate, has_means=side_bytes > 0, adaptive=False).pack()
-            return params, encode_body(x, at_rate(plan, rate), means, rotation, self._code, unbiased=unbiased)
+            params = self._params(plan, code, rate=rate, has_means=side_bytes > 0, adaptive=False).pack()
+            return params, encode_body(x, at_rate(plan, rate), means, rotation, code, unbiased=unbiased)
 
         head = side_bytes + SCALE_BYTES * plan.num_blocks + RAW_BYTES * plan.raw
-        return self._fit(encode, head + room, plan.num_rotated)
+        return _fit(encode, head + room, plan.num_rotated, code)
 
-    def _fit(self, encode: Callable[[int], Encoding], room: int, coordinates: int) -> Encoding:
-        return encode_to_fit(encode, room=room, coordinates=coordinates) if self._code.entropy else encode(0)
-
-    def _params(self, plan: BlockPlan, *, rate: int, has_means: bool, adaptive: bool) -> EdenParams:
-        return EdenParams(rate, self.block, self.rounds, plan.raw, self._code, has_means, adaptive)
+    def _params(self, plan: BlockPlan, code: Code, *, rate: int, has_means: bool, adaptive: bool) -> EdenParams:
+        return EdenParams(rate, self.block, self.rounds, plan.raw, code, has_means, adaptive)
 
     @classmethod
     def decode_body(cls, header: Header, body: memoryview, *, seed: int, device: torch.device) -> Tensor:
@@ -253,6 +252,14 @@ class Eden(Compressor):
             return
         plan, rotation = _plan_of(params, header.dim), Rotation(seed, params.rounds)
         accumulate_body(body, plan, rotation, params.code, has_means=params.has_means, into=into, weight=weight)
+
+
+def _choose_rate(code: Code, plan: BlockPlan, room: int) -> int:
+    return code.choose_rate(plan, room=aimed_at(room) if code.entropy else room)
+
+
+def _fit(encode: Callable[[int], Encoding], room: int, coordinates: int, code: Code) -> Encoding:
+    return encode_to_fit(encode, room=room, coordinates=coordinates) if code.entropy else encode(0)
 
 
 def _plan_of(params: EdenParams, dim: int) -> BlockPlan:

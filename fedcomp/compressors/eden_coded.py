@@ -27,7 +27,7 @@ from fedcomp.compressors.eden_indices import (
 from fedcomp.compressors.means import means_bytes, pack_means, unpack_means
 from fedcomp.compressors.rows import largest, put
 from fedcomp.errors import InvalidParams, NonFinite
-from fedcomp.kernels.eden_rows import rotate_rows, unrotate_rows
+from fedcomp.kernels.eden_rows import rotate_rows, row_products, unrotate_rows
 from fedcomp.kernels.reference import normalise
 from fedcomp.transforms.hadamard import rotation_signs
 
@@ -143,9 +143,9 @@ def _quantize(
     indices = []
     for segment in segments:
         part = segment.quantize(rows.z[:, segment.start : segment.stop].contiguous())
-        levels = segment.dequantize(part).double()
-        inner += (levels * rows.rotated[:, segment.start : segment.stop].double()).sum(dim=1)
-        energy += levels.square().sum(dim=1)
+        levels = segment.dequantize(part)
+        inner += row_products(levels, rows.rotated[:, segment.start : segment.stop])
+        energy += row_products(levels, levels)
         indices.append(part)
     return rows.scale(inner, energy, unbiased=unbiased), indices
 

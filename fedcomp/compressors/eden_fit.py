@@ -42,7 +42,8 @@ def encode_to_fit(encode: Callable[[int], Encoding], *, room: int, coordinates: 
     for _ in range(_TRIES):
         length = len(encoded[1])
         low, high = (shift, high) if length <= room else (low, shift)
-        if _ENOUGH * room <= length <= room or high - low <= 1:
+        # The entropy coder's bytes come in fours.
+        if min(_ENOUGH * room, room - 8) <= length <= room or high - low <= 1:
             break
         missing = int((_AIM * room - length) * 8 * ONE_BIT / max(coordinates, 1))
         shift = min(max(shift + missing, low + 1), high - 1)

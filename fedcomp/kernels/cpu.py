@@ -88,6 +88,18 @@ def row_moments(blocks: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
     return sums, energies
 
 
+def row_products(left: Tensor, right: Tensor) -> Tensor:
+    """Map rows to their inner products."""
+    products = torch.empty(len(left), dtype=torch.float64)
+    first, second, targets = left.contiguous().numpy(), right.contiguous().numpy(), products.numpy()
+
+    def work(part: slice) -> None:
+        cpu_eden.products(first[part], second[part], targets[part])
+
+    deal_out(left, work)
+    return products
+
+
 def _fits(blocks: Tensor) -> bool:
     return SMALLEST <= blocks.shape[1] <= LARGEST and blocks.dtype == torch.float32
 
@@ -103,10 +115,10 @@ def _transform(blocks: Tensor, signs: Tensor, kernel: Callable[..., None]) -> Te
     return out
 
 
-def deal_out(rows: Tensor, work: Callable[[slice], None]) -> None:
-    """Do the work for all rows, some at a time."""
+def deal_out(rows: Tensor, work: Callable[[slice], None], *, piece: int = _PIECE) -> None:
+    """Do the work for all rows, those of ``piece`` coordinates at a time."""
     m, n = rows.shape
-    step = max(1, _PIECE // n)
+    step = max(1, piece // n)
     threads = min(torch.get_num_threads(), -(-m // step))
     if threads <= 1:
         work(slice(0, m))

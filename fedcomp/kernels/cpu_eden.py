@@ -11,7 +11,7 @@ from fedcomp.kernels.cpu_bits import pack, unpack
 from fedcomp.kernels.cpu_hadamard import hadamard
 from fedcomp.kernels.cpu_jit import jit
 from fedcomp.kernels.cpu_quantize import TILE, Codebook, Workspace, quantize
-from fedcomp.kernels.cpu_sums import LANES, add_squares, add_values, raise_to_magnitudes
+from fedcomp.kernels.cpu_sums import LANES, add_products, add_squares, add_values, raise_to_magnitudes
 from fedcomp.kernels.cpu_vectors import fused_multiply_add
 
 Floats = NDArray[np.float32]
@@ -141,6 +141,16 @@ def moments(blocks: Floats, means: Floats, sums: Doubles, energies: Doubles) -> 
             add_values(tile, values)
             add_squares(tile, squares)
         sums[i], energies[i] = values.sum(), squares.sum()
+
+
+@jit
+def products(left: Floats, right: Floats, inner: Doubles) -> None:
+    """Fill the inner products of the rows of two matrices (m, n)."""
+    lanes = np.empty(LANES)
+    for i in range(left.shape[0]):
+        lanes[:] = 0
+        add_products(left[i], right[i], lanes)
+        inner[i] = lanes.sum()
 
 
 @jit

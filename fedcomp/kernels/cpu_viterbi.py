@@ -10,67 +10,66 @@ from fedcomp.kernels.cpu_jit import jit
 Floats = NDArray[np.float32]
 Shorts = NDArray[np.int16]
 Bytes = NDArray[np.uint8]
+Places = NDArray[np.uint32]
 
 
 @jit
-def _price_branches(
-    z: Floats, levels: Floats, prices: Floats, first: Shorts, reach: np.float32, costs: Floats, picks: Shorts
+def _price_branch(
+    z: Floats,
+    sign: np.float32,
+    levels: Floats,
+    prices: Floats,
+    first: Places,
+    reach: np.float32,
+    cost: Floats,
+    pick: Places,
 ) -> None:
-    """Write the least price of each branch (2·parity + sign bit) at each value, and which index of that parity it has.
+    """Write the least price of one parity's indices at each value times ``sign``, and which of them it is.
 
-    costs and picks have shape (4, ≥ n); beyond n the values count as zero.
+    Beyond the values, at the end of the last step, they count as zero.
     """
-    cells = first.shape[1]
-    per_unit = np.float32(cells) / (np.float32(2) * reach)
-    for parity in range(2):
-        for sign in range(2):
-            branch = 2 * parity + sign
-            for place in range(costs.shape[1]):
-                value = z[place] if place < len(z) else np.float32(0)
-                if sign == 1:
-                    value = -value
-                cell = int(min(max((value + reach) * per_unit, np.float32(0)), np.float32(cells - 1)))
-                near_index = first[parity, cell]
-                near = (value - levels[parity, near_index]) ** 2 + prices[parity, near_index]
-                far = (value - levels[parity, near_index + 1]) ** 2 + prices[parity, near_index + 1]
-                costs[branch, place] = min(near, far)
-                picks[branch, place] = near_index + (far < near)
+    last = np.float32(first.size - 1)
+    per_unit = np.float32(first.size) / (np.float32(2) * reach)
+    for place in range(z.size):
+        value = z[place] * sign
+        # Unsigned places: of signed ones it would be asked whether they count from the end.
+        near = first[np.uint32(min(max((value + reach) * per_unit, np.float32(0)), last))]
+        far = near + np.uint32(1)
+        to_near, to_far = value - levels[near], value - levels[far]
+        near_cost, far_cost = to_near * to_near + prices[near], to_far * to_far + prices[far]
+        cost[place] = far_cost if far_cost < near_cost else near_cost
+        pick[place] = far if far_cost < near_cost else near
 
 
 @jit
 def _walk(costs: Floats, entered: Bytes, lanes: int, decisions: Bytes) -> Floats:
     """Return each state's least error at the end, (states, lanes).
 
-    Writes to ``decisions`` (⌈states/8⌉, n), bit by state, which of its two predecessors a state has.
+    Writes to ``decisions`` (states, n) which of its two predecessors a state has.
     """
     states = len(entered)
+    half = states // 2
     metric = np.full((states, lanes), np.float32(1e30), dtype=np.float32)
     following = np.empty((states, lanes), dtype=np.float32)
     metric[0] = np.float32(0)
-    half = states // 2
     for step in range(costs.shape[1] // lanes):
         start = step * lanes
-        for group in range(decisions.shape[0]):
-            chosen = decisions[group, start : start + lanes]
-            for bit in range(min(states, 8)):
-                state = 8 * group + bit
-                without, with_oldest = metric[state >> 1], metric[(state >> 1) + half]
-                cost_without = costs[entered[state, 0], start : start + lanes]
-                cost_with = costs[entered[state, 1], start : start + lanes]
-                target = following[state]
-                flag = np.uint8(1 << bit)
-                for lane in range(lanes):
-                    a = without[lane] + cost_without[lane]
-                    b = with_oldest[lane] + cost_with[lane]
-                    target[lane] = b if b < a else a
-                    before = chosen[lane] if bit else np.uint8(0)
-                    chosen[lane] = before | flag if b < a else before
+        for state in range(states):
+            without, with_oldest = metric[state >> 1], metric[(state >> 1) + half]
+            cost_without = costs[entered[state, 0], start : start + lanes]
+            cost_with = costs[entered[state, 1], start : start + lanes]
+            target, chosen = following[state], decisions[state, start : start + lanes]
+            for lane in range(lanes):
+                a = without[lane] + cost_without[lane]
+                b = with_oldest[lane] + cost_with[lane]
+                target[lane] = min(a, b)
+                chosen[lane] = b < a
         metric, following = following, metric
     return metric
 
 
 @jit
-def _trace_back(metric: Floats, entered: Bytes, lanes: int, decisions: Bytes, picks: Shorts, indices: Shorts) -> None:
+def _trace_back(metric: Floats, entered: Bytes, lanes: int, decisions: Bytes, picks: Places, indices: Shorts) -> None:
     """Write the indices on the best path of each lane."""
     half = metric.shape[0] // 2
     at = np.zeros(lanes, dtype=np.int64)
@@ -81,7 +80,7 @@ def _trace_back(metric: Floats, entered: Bytes, lanes: int, decisions: Bytes, pi
     for step in range(picks.shape[1] // lanes - 1, -1, -1):
         for lane in range(lanes):
             place, state = step * lanes + lane, at[lane]
-            oldest = (decisions[state >> 3, place] >> (state & 7)) & 1
+            oldest = decisions[state, place]
             branch = entered[state, oldest]
             if place < len(indices):
                 indices[place] = 2 * picks[branch, place] + (branch >> 1)
@@ -93,7 +92,7 @@ def find(
     z: Floats,
     levels: Floats,
     prices: Floats,
-    first: Shorts,
+    first: Places,
     reach: np.float32,
     entered: Bytes,
     lanes: int,
@@ -103,10 +102,16 @@ def find(
     m, n = z.shape
     length = -(-n // lanes) * lanes
     costs = np.empty((4, length), dtype=np.float32)
-    picks = np.empty((4, length), dtype=np.int16)
-    decisions = np.empty((-(-len(entered) // 8), length), dtype=np.uint8)
+    picks = np.empty((4, length), dtype=np.uint32)
+    decisions = np.empty((len(entered), length), dtype=np.uint8)
+    values = np.zeros(length, dtype=np.float32)
     for row in range(m):
-        _price_branches(z[row], levels, prices, first, reach, costs, picks)
+        values[:n] = z[row]
+        for parity in range(2):
+            for bit in range(2):
+                branch, sign = 2 * parity + bit, np.float32(1 - 2 * bit)
+                tables = levels[parity], prices[parity], first[parity]
+                _price_branch(values, sign, tables[0], tables[1], tables[2], reach, costs[branch], picks[branch])
         metric = _walk(costs, entered, lanes, decisions)
         _trace_back(metric, entered, lanes, decisions, picks, indices[row])
 

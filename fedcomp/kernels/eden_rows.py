@@ -38,6 +38,7 @@ class Backend(Protocol):
     rotate_rows: Callable[..., Tensor]
     unrotate_rows: Callable[..., Tensor]
     row_moments: Callable[..., tuple[Tensor, Tensor]]
+    row_products: Callable[..., Tensor]
 
 
 def encode_rows(
@@ -87,6 +88,12 @@ def row_moments(blocks: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
     # A GPU backend has no such kernel: torch's own operations are fast enough there.
     backend = backend_for(blocks.device) if blocks.device.type == "cpu" else reference
     return backend.row_moments(blocks, means)
+
+
+def row_products(left: Tensor, right: Tensor) -> Tensor:
+    """Map the rows of two matrices (m, n) to their inner products, float64 of shape (m,), each product exact."""
+    backend = backend_for(left.device) if left.device.type == "cpu" else reference
+    return backend.row_products(left, right)
 
 
 def backend_for(device: torch.device) -> Backend:

@@ -48,6 +48,12 @@ def row_moments(blocks: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
     return torch.cat([part.sum(dim=1) for part in parts]), torch.cat([part.square().sum(dim=1) for part in parts])
 
 
+def row_products(left: Tensor, right: Tensor) -> Tensor:
+    """Map rows to their inner products."""
+    parts = [(left[rows].double() * right[rows].double()).sum(dim=1) for rows in _chunks(left)]
+    return torch.cat(parts)
+
+
 def _chunks(rows: Tensor) -> Iterator[slice]:
     m, n = rows.shape
     step = max(1, _CHUNK.get(rows.device.type, _CHUNK["cuda"]) // n)

