@@ -32,7 +32,7 @@ from fedcomp.kernels.reference import normalise
 from fedcomp.transforms.hadamard import rotation_signs
 
 # Rows are worked on so many coordinates at a time.
-_CHUNK = {"cpu": 2**18, "cuda": 2**24}
+_CHUNK = {"cpu": 2**17, "cuda": 2**24}
 
 
 def encode_coded(x: Tensor, plan: BlockPlan, means: Tensor, rotation: Rotation, code: Code, *, unbiased: bool) -> bytes:
