@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -26,6 +27,22 @@ _REFINEMENTS = 2
 
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TensorEnergy:
+    """Squares of a tensor's coordinates, float64, shape (n,), and sums of them."""
+
+    squares: Tensor
+
+    @cached_property
+    def _fine(self) -> Tensor:
+        return _sums(self.squares, UNITS[0])
+
+    def units(self, unit: int) -> Tensor:
+        """Return the sum of each ``unit`` consecutive squares, the last of those that are left."""
+        whole, rest = divmod(unit, UNITS[0])
+        return _sums(self.squares, unit) if rest or unit >= self.squares.numel() else _sums(self._fine, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,9 +66,9 @@ class UnitModel:
         values, counts = _sums_by_class(self.labels, sizes)
         return values, counts.astype(np.int64)
 
-    def class_energies(self, energy: Tensor) -> Floats:
-        """Return the energy of each class of ``counts``, from that of each coordinate."""
-        return _sums_by_class(self.labels, _unit_sums(energy, self.unit).cpu().numpy())[1]
+    def class_energies(self, energy: TensorEnergy) -> Floats:
+        """Return the energy of each class of ``counts``."""
+        return _sums_by_class(self.labels, energy.units(self.unit).cpu().numpy())[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,59 +100,46 @@ class OuterModel:
         values, counts = _sums_by_class(_cross(row_values, column_values), np.outer(row_counts, column_counts).ravel())
         return values, counts.astype(np.int64)
 
-    def class_energies(self, energy: Tensor) -> Floats:
-        """Return the energy of each class of ``counts``, from that of each coordinate."""
+    def class_energies(self, energy: TensorEnergy) -> Floats:
+        """Return the energy of each class of ``counts``."""
         row_values, row_places = np.unique(self.rows, return_inverse=True)
         column_values, column_places = np.unique(self.columns, return_inverse=True)
-        matrix = energy.view(len(self.rows), len(self.columns))
+        matrix = energy.squares.view(len(self.rows), len(self.columns))
         by_row = matrix.new_zeros(len(row_values), len(self.columns))
-        by_row.index_add_(0, torch.from_numpy(row_places).to(energy.device), matrix)
+        by_row.index_add_(0, torch.from_numpy(row_places).to(matrix.device), matrix)
         by_both = by_row.new_zeros(len(row_values), len(column_values))
-        by_both.index_add_(1, torch.from_numpy(column_places).to(energy.device), by_row)
+        by_both.index_add_(1, torch.from_numpy(column_places).to(matrix.device), by_row)
         return _sums_by_class(_cross(row_values, column_values), by_both.cpu().numpy().ravel())[1]
 
 
 Model = UnitModel | OuterModel
 
 
-def candidates(energy: Tensor, shape: tuple[int, ...]) -> Iterator[Model]:
-    """Yield the models of one tensor that are worth comparing, the simplest first.
-
-    Parameters
-    ----------
-    energy
-        Squares of its coordinates, float64, shape (n,).
-    shape
-        Its shape, of n coordinates.
-    """
-    size = energy.numel()
+def candidates(energy: TensorEnergy, shape: tuple[int, ...]) -> Iterator[Model]:
+    """Yield the models of one tensor of this shape that are worth comparing, the simplest first."""
+    size = energy.squares.numel()
     yield _units(energy, max(size, 1))
-    # Each unit is a multiple of the first: its sums are sums of sums.
-    fine = _unit_sums(energy, UNITS[0])
     for unit in UNITS:
         if 2 * unit <= size:
-            yield _units_from(_unit_sums(fine, unit // UNITS[0]), size, unit)
+            yield _units(energy, unit)
     for axis in range(1, len(shape)):
         rows, columns = prod(shape[:axis]), prod(shape[axis:])
         if min(rows, columns) > 1:
-            yield _outer(energy.view(rows, columns))
+            yield _outer(energy.squares.view(rows, columns))
 
 
-def _units(energy: Tensor, unit: int) -> UnitModel:
-    return _units_from(_unit_sums(energy, unit), energy.numel(), unit)
-
-
-def _units_from(sums: Tensor, size: int, unit: int) -> UnitModel:
+def _units(energy: TensorEnergy, unit: int) -> UnitModel:
+    size, sums = energy.squares.numel(), energy.units(unit)
     lengths = torch.full_like(sums, unit)
     if len(lengths):
         lengths[-1] = size - unit * (len(lengths) - 1)
     return UnitModel(size, unit, _to_labels(sums / lengths))
 
 
-def _unit_sums(energy: Tensor, unit: int) -> Tensor:
-    whole = energy.numel() // unit * unit
-    sums = energy[:whole].view(-1, unit).sum(dim=1)
-    return sums if whole == energy.numel() else torch.cat([sums, energy[whole:].sum().view(1)])
+def _sums(values: Tensor, unit: int) -> Tensor:
+    whole = values.numel() // unit * unit
+    sums = values[:whole].view(-1, unit).sum(dim=1)
+    return sums if whole == values.numel() else torch.cat([sums, values[whole:].sum().view(1)])
 
 
 def _outer(energy: Tensor) -> OuterModel:

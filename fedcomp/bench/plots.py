@@ -29,14 +29,16 @@ def plot_errors(results: Sequence[DmeResult], path: Path) -> None:
 
     One panel a combination of distribution and dim.
     """
+    from matplotlib import colormaps
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     panels = list(dict.fromkeys((item.distribution, item.dim) for item in results))
-    figure = Figure(figsize=(8.8 * len(panels), 4.8), layout="constrained")
+    figure = Figure(figsize=(5.2 * len(panels) + 4.2, 5.2), layout="constrained")
     FigureCanvasAgg(figure)
     for index, (distribution, dim) in enumerate(panels, start=1):
         axes = figure.add_subplot(1, len(panels), index)
+        axes.set_prop_cycle(color=[colormaps["tab20"](place) for place in range(20)])
         shown = [item for item in results if (item.distribution, item.dim) == (distribution, dim) and item.vnmse > 0]
         for name in dict.fromkeys(family(item.spec) for item in shown):
             line = sorted((i for i in shown if family(i.spec) == name), key=lambda i: i.bits_per_coordinate)
@@ -60,5 +62,6 @@ def plot_errors(results: Sequence[DmeResult], path: Path) -> None:
             yscale="log", xlabel="bits per coordinate on the wire", ylabel="vNMSE", title=f"{distribution}, dim {dim:,}"
         )
         axes.grid(visible=True, which="both", alpha=0.25)
-        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+    # Every panel has the same lines.
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     figure.savefig(path, dpi=120)

@@ -7,6 +7,7 @@ Which coordinates are pooled depends on the vector and never on the seed, so eac
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedcomp.allocation.models import ZERO, Labels, Model, bits_needed, candidates
+from fedcomp.allocation.models import ZERO, Labels, Model, TensorEnergy, bits_needed, candidates
 from fedcomp.allocation.pools import merge_counts, pool_order, pool_sizes
 from fedcomp.allocation.table import is_small_enough, label_bits, pack_models, unpack_models
 from fedcomp.allocation.waterfill import Floats, Ladder, expected_error, fill
@@ -28,7 +29,7 @@ from fedcomp.compressors.eden_params import EdenParams
 from fedcomp.compressors.means import pack_means
 from fedcomp.compressors.rates import MAX_RATE, ONE_BIT
 from fedcomp.errors import InvalidParams, NonFinite
-from fedcomp.transforms.unit_range import to_unit_range
+from fedcomp.transforms.unit_range import power_of_two
 
 RATE_STEP = 16
 """A pool's rate is sent in 1/4,096 of a bit, two bytes."""
@@ -78,13 +79,15 @@ def find_layout(
         One of ``DETAILS``: at which share of the mean error a coordinate's energy is taken for lost, so that nothing is
         spent on telling where it is. More makes a smaller table.
     """
-    energy = to_unit_range(x.view(1, -1))[0].view(-1).double().square()
+    # In float64 no square of a float32 in the unit range vanishes.
+    exponent = torch.frexp(x.abs().max()).exponent if x.numel() else torch.zeros(())
+    energy = x.double().mul_(power_of_two(-exponent)).square_()
     water = max(float(energy.mean()) * 2 ** (-2 * bits) * detail, 1e-300)
     models: list[Model] = []
     by_class: dict[int, float] = {}
     start = 0
     for shape in shapes:
-        part = energy[start : start + prod(shape)]
+        part = TensorEnergy(energy[start : start + prod(shape)])
         model, energies = _best_model(part, shape, water)
         models.append(model)
         for value, total in energies.items():
@@ -161,12 +164,12 @@ def draft_payload(x: Tensor, layout: Layout, *, room: int, code: Code) -> Draft 
     counts = np.array([group.count for group in layout.plan.groups], dtype=np.int64)
 
     def cost(rates: Floats) -> float:
-        codes = RATE_STEP * np.array(_to_codes(rates), dtype=np.int64)
+        codes = RATE_STEP * np.floor(rates * (ONE_BIT // RATE_STEP)).astype(np.int64)
         return float((counts * code.bytes_each(block_sizes, codes[pools])).sum())
 
     if not layout.sizes or cost(np.zeros_like(energies)) > left:
         return None
-    rates = fill(energies, sizes, left, code.ladder, cost=cost)
+    rates = fill(energies, sizes, left, code.ladder, cost=cost, steps=32)
     error = expected_error(energies, rates, code.ladder, least=_least_rates(sizes))
     return Draft(layout, table, _to_codes(rates), pooled, means, code, error)
 
@@ -213,20 +216,24 @@ def decode_adaptive(
     return out
 
 
-def _best_model(energy: Tensor, shape: tuple[int, ...], water: float) -> tuple[Model, dict[int, float]]:
+def _best_model(energy: TensorEnergy, shape: tuple[int, ...], water: float) -> tuple[Model, dict[int, float]]:
     """Return the model that costs least, table included, and the energy of each of its classes."""
-    best: tuple[float, Model, dict[int, float]] | None = None
+    found = []
     for model in candidates(energy, shape):
-        if not is_small_enough(model, energy.numel()):
-            continue
-        values, counts = model.counts()
-        energies = model.class_energies(energy)
-        cost = label_bits(model.labels) + bits_needed(counts, energies, water)
-        if best is None or cost < best[0]:
-            best = cost, model, dict(zip(values.tolist(), energies.tolist(), strict=True))
-    if best is None:
-        raise RuntimeError(f"no model of {energy.numel()} coordinates is small enough")
-    return best[1], best[2]
+        if is_small_enough(model, energy.squares.numel()):
+            values, counts = model.counts()
+            energies = model.class_energies(energy)
+            found.append((bits_needed(counts, energies, water), model, values, energies))
+    # No label takes less than a bit, so that most of the long tables need not be looked at.
+    found.sort(key=lambda item: item[0] + len(item[1].labels))
+    best, least = found[0], math.inf
+    for item in found:
+        if item[0] + len(item[1].labels) >= least:
+            break
+        cost = item[0] + label_bits(item[1].labels)
+        if cost < least:
+            best, least = item, cost
+    return best[1], dict(zip(best[2].tolist(), best[3].tolist(), strict=True))
 
 
 def _share_left(counts: Labels, energies: Floats, bits: float, dim: int, ladder: Ladder) -> float:
@@ -242,10 +249,10 @@ def _best_floor(values: Labels, counts: Labels, energies: Floats, bits: float, l
     if not len(values):
         return 0
     best: tuple[float, int] | None = None
-    for kept in sorted({*range(1, len(values) + 1, max(1, len(values) // 12)), len(values)}):
+    for kept in sorted({*range(1, len(values) + 1, max(1, len(values) // 8)), len(values)}):
         sizes = np.append(counts[: kept - 1], counts[kept - 1 :].sum()).astype(np.float64)
         pooled = np.append(energies[: kept - 1], energies[kept - 1 :].sum())
-        rates = fill(pooled, sizes, max(bits - _POOL_BITS * kept, 0.1 * bits), ladder, steps=24)
+        rates = fill(pooled, sizes, max(bits - _POOL_BITS * kept, 0.1 * bits), ladder, steps=16)
         error = expected_error(pooled, rates, ladder, least=_least_rates(sizes))
         if best is None or error < best[0]:
             best = error, int(values[kept - 1])

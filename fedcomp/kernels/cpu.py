@@ -115,10 +115,10 @@ def _transform(blocks: Tensor, signs: Tensor, kernel: Callable[..., None]) -> Te
     return out
 
 
-def deal_out(rows: Tensor, work: Callable[[slice], None], *, piece: int = _PIECE) -> None:
-    """Do the work for all rows, those of ``piece`` coordinates at a time."""
+def deal_out(rows: Tensor, work: Callable[[slice], None], *, piece: int | None = None) -> None:
+    """Do the work for all rows, those of ``piece`` coordinates at a time, a millisecond's work when not given."""
     m, n = rows.shape
-    step = max(1, piece // n)
+    step = max(1, (piece or _PIECE) // n)
     threads = min(torch.get_num_threads(), -(-m // step))
     if threads <= 1:
         work(slice(0, m))

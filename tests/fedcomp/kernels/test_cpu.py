@@ -217,16 +217,30 @@ def test_moments(n: int, mean: float) -> None:
     assert all(map(torch.equal, cpu.row_moments(whole, means), reference.row_moments(whole, means)))
 
 
+@pytest.mark.parametrize("n", [2, 100, 256, 1000])
+def test_products(n: int) -> None:
+    left, right = torch.randn(2, 5, n, generator=torch.Generator().manual_seed(n))
+    expected = reference.row_products(left, right)
+    torch.testing.assert_close(expected, (left.double() * right.double()).sum(dim=1), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(cpu.row_products(left, right), expected, rtol=1e-12, atol=1e-12 * n)
+    # A part of wider rows is not contiguous.
+    assert torch.equal(
+        cpu.row_products(left[:, : n // 2], right[:, : n // 2]),
+        cpu.row_products(left[:, : n // 2].clone(), right[:, : n // 2].clone()),
+    )
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_any_number_of_threads_gives_the_same_bits(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks, means, signs = case(256, m=11)
     whole = cpu.encode_rows(blocks, means, signs, low=2, k=64, unbiased=True)
-    moments = cpu.row_moments(blocks, means)
+    moments, products = cpu.row_moments(blocks, means), cpu.row_products(blocks, blocks)
     monkeypatch.setattr(cpu, "_PIECE", 512)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     found = cpu.encode_rows(blocks, means, signs, low=2, k=64, unbiased=True)
     assert all(map(torch.equal, found, whole))
     assert all(map(torch.equal, cpu.row_moments(blocks, means), moments))
+    assert torch.equal(cpu.row_products(blocks, blocks), products)
     assert same_bits(cpu.rotate_rows(blocks, signs), rotate(blocks, signs))
     assert same_bits(cpu.unrotate_rows(blocks, signs), unrotate(blocks, signs))
     check_decoding((found[1], found[0], means, signs), 256, 2, 64)

@@ -87,7 +87,8 @@ def test_another_word_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_function_goes_to_the_backend(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDCOMP_KERNELS", word)
     chosen, other = (reference, cpu) if word == "reference" else (cpu, reference)
-    names = ("encode_rows", "decode_rows", "accumulate_rows", "rotate_rows", "unrotate_rows", "row_moments")
+    names = ["encode_rows", "decode_rows", "accumulate_rows", "rotate_rows", "unrotate_rows", "row_moments"]
+    names += ["row_products"]
     called: list[str] = []
     for name in names:
         function = getattr(chosen, name)
@@ -107,11 +108,13 @@ def test_every_function_goes_to_the_backend(word: str, monkeypatch: pytest.Monke
     turned = eden_rows.rotate_rows(x, signs)
     back = eden_rows.unrotate_rows(turned, signs)
     sums, energies = eden_rows.row_moments(x, means)
-    assert called == list(names)
+    products = eden_rows.row_products(x, turned)
+    assert called == names
     assert float((out - x).norm()) < 0.2 * float(x.norm())
     assert torch.equal(into, 2 * out.double())
     assert torch.equal(turned, rotate(x, signs))
     torch.testing.assert_close(back, x)
+    torch.testing.assert_close(products, (x.double() * turned.double()).sum(dim=1))
     torch.testing.assert_close(sums, x.double().sum(dim=1))
     torch.testing.assert_close(energies, x.double().square().sum(dim=1))
 
