@@ -24,6 +24,7 @@ ZERO = -(2**14)
 MAX_LABEL = 2**12
 UNITS = (32, 64, 128, 256, 512, 1024, 4096)
 _REFINEMENTS = 2
+_LARGE, _UNITS_OF_MATRICES = 64, 512
 
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -118,12 +119,14 @@ Model = UnitModel | OuterModel
 def candidates(energy: TensorEnergy, shape: tuple[int, ...]) -> Iterator[Model]:
     """Yield the models of one tensor of this shape that are worth comparing, the simplest first."""
     size = energy.squares.numel()
+    sides = [(prod(shape[:axis]), prod(shape[axis:])) for axis in range(1, len(shape))]
+    # Of a large matrix rows and columns say more than many short units, which would cost most of the time.
+    shortest = _UNITS_OF_MATRICES if max((min(pair) for pair in sides), default=0) >= _LARGE else 0
     yield _units(energy, max(size, 1))
     for unit in UNITS:
-        if 2 * unit <= size:
+        if shortest <= unit <= size // 2:
             yield _units(energy, unit)
-    for axis in range(1, len(shape)):
-        rows, columns = prod(shape[:axis]), prod(shape[axis:])
+    for rows, columns in sides:
         if min(rows, columns) > 1:
             yield _outer(energy.squares.view(rows, columns))
 

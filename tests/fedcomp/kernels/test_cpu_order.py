@@ -4,10 +4,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcomp.kernels.cpu_order import stable_order
+from fedcomp.kernels.cpu_order import order_by_falling_class
+
+ZERO = -(2**14)
 
 
-@given(st.lists(st.integers(-(2**15), 2**15 - 1) | st.integers(-2, 2), max_size=200))
-def test_it_is_the_order_of_a_stable_sort(keys: list[int]) -> None:
-    array = np.array(keys, dtype=np.int16)
-    assert stable_order(array).tolist() == np.argsort(array, kind="stable").tolist()
+@given(st.lists(st.integers(-(2**13), 2**13) | st.integers(-2, 2) | st.just(ZERO), max_size=200), st.integers(-50, 50))
+def test_it_is_the_order_of_a_stable_sort(classes: list[int], floor: int) -> None:
+    array = np.array(classes, dtype=np.int16)
+    expected = sorted(
+        (place for place, value in enumerate(classes) if value != ZERO), key=lambda place: -max(classes[place], floor)
+    )
+    assert order_by_falling_class(array, floor, ZERO).tolist() == expected
