@@ -15,7 +15,7 @@ FUZZ_SECONDS ?= 3600
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(STAMP) ## train ten simulated clients with 2-bit updates and print what each round cost
+demo: $(STAMP) ## train ten simulated clients with 1-bit updates and print what each round cost
 	$(BIN)/fedcomp simulate --name demo
 
 test: $(STAMP) ## run the tests

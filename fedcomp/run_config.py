@@ -26,7 +26,7 @@ class RunConfig(BaseModel):
 
     name: str = ""
     task: str = "emnist"
-    compressor: str = "eden:bits=2"
+    compressor: str = "eden:bits=1,allocation=adaptive"
     num_server_rounds: int = Field(default=12, ge=1)
     clients_per_round: int = Field(default=0, ge=0)
     min_clients: int = Field(default=2, ge=1)
