@@ -58,7 +58,8 @@ class Eden(Compressor):
 
     ``bits`` is a budget for the whole payload, and any real number: at 1.5 bits half of each block's coordinates get
     two bits and half get one, at 0.1 bits a tenth get one bit and the rest none. Where header, scales and means are
-    more than 1 % of it, in vectors of less than some 50,000 coordinates or at low rates, they come on top.
+    more than 1 % of it, in vectors of less than some 50,000 coordinates or at low rates, they come on top; with entropy
+    coding only where they are more than half of it.
 
     Guarantee: with ``scale="unbiased"`` and two or more rounds the mean over seeds is the input, and each payload
     satisfies ⟨x̂, x⟩ = ‖x‖² where no mean was sent. vNMSE = 1/c − 1 with c the share of the energy that the codebooks
@@ -169,7 +170,8 @@ class Eden(Compressor):
         """Return the bytes that the quantized coordinates may have."""
         total = math.floor(self.bits * dim / 8)
         overhead = HEADER_BYTES + PARAM_BYTES + side_bytes + SCALE_BYTES * plan.num_blocks + RAW_BYTES * plan.raw
-        if 100 * overhead <= total:
+        # Entropy coding has to fit a length in any case, so there the budget holds for all but the shortest payloads.
+        if (2 if self._code(dim).entropy else 100) * overhead <= total:
             return total - overhead
         return math.floor(self.bits * plan.num_rotated / 8)
 

@@ -36,19 +36,19 @@ def encode_to_fit(encode: Callable[[int], Encoding], *, room: int, coordinates: 
     coordinates
         How many have these rates.
     """
-    shift, low, high = 0, -_ALL, _ALL
-    encoded = encode(0)
-    made = [encoded]
+    # The length scatters: other rates are other paths through the trellis. So no attempt rules out rates for the next.
+    shift, tried, made = 0, set[int](), []
     for _ in range(_TRIES):
-        length = len(encoded[1])
-        low, high = (shift, high) if length <= room else (low, shift)
+        tried.add(shift)
+        made.append(encode(shift))
+        length = len(made[-1][1])
         # The entropy coder's bytes come in fours.
-        if min(_ENOUGH * room, room - 8) <= length <= room or high - low <= 1:
+        if min(_ENOUGH * room, room - 8) <= length <= room:
             break
         missing = int((_AIM * room - length) * 8 * ONE_BIT / max(coordinates, 1))
-        shift = min(max(shift + missing, low + 1), high - 1)
-        encoded = encode(shift)
-        made.append(encoded)
+        shift = min(max(shift + missing, -_ALL), _ALL)
+        if shift in tried:
+            break
     fitting = [item for item in made if len(item[1]) <= room]
     if fitting:
         return max(fitting, key=lambda item: len(item[1]))

@@ -32,8 +32,12 @@ def _price_branch(
     per_unit = np.float32(first.size) / (np.float32(2) * reach)
     for place in range(z.size):
         value = z[place] * sign
+        cell = (value + reach) * per_unit
+        # In this form what is not a number is in the first cell.
+        cell = cell if cell > np.float32(0) else np.float32(0)
+        cell = cell if cell < last else last
         # Unsigned places: of signed ones it would be asked whether they count from the end.
-        near = first[np.uint32(min(max((value + reach) * per_unit, np.float32(0)), last))]
+        near = first[np.uint32(cell)]
         far = near + np.uint32(1)
         to_near, to_far = value - levels[near], value - levels[far]
         near_cost, far_cost = to_near * to_near + prices[near], to_far * to_far + prices[far]

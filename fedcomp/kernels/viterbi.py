@@ -158,7 +158,7 @@ def _branch_costs(z: Tensor, tables: SearchTables) -> tuple[Tensor, Tensor]:
         prices = torch.from_numpy(tables.prices[parity]).to(z.device)
         firsts = torch.from_numpy(tables.first[parity]).to(z.device)
         for value in (z, -z):
-            cell = ((value + REACH) * (CELLS / (2 * REACH))).clamp(0, CELLS - 1).int()
+            cell = ((value + REACH) * (CELLS / (2 * REACH))).nan_to_num(0.0).clamp(0, CELLS - 1).int()
             first = firsts[cell].long()
             near = (value - levels[first]) ** 2 + prices[first]
             far = (value - levels[first + 1]) ** 2 + prices[first + 1]

@@ -57,19 +57,17 @@ def test_bytes_are_what_the_rate_says(spec: str, dim: int) -> None:
 ENTROPY_CODED = [f"eden:coding=entropy{trellis}" for trellis in ("", ",quantizer=trellis")]
 
 
-# What is entropy coded has no length of its own: it must not be above the budget, and not much below. Below one bit the
-# header and the scales are more than a hundredth of the shorter vectors' budget, and come on top as they do in eden.
+# What is entropy coded has no length of its own: it must not be above the budget, and not much below, header included.
+# Half a bit on 65,536 coordinates scatters by 240 bits, 0.7 %, and where the number of the trellis's lanes changes with the
+# rate it does so anew: a gap of two deviations that no rate fills.
 @pytest.mark.parametrize("spec", ENTROPY_CODED)
-@pytest.mark.parametrize("bits", [0.25, 0.5, 1, 1.5, 2, 3, 4])
+@pytest.mark.parametrize("bits", [0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4])
 @pytest.mark.parametrize("dim", [65_536, 100_003, 1_206_590])
 @pytest.mark.parametrize("mean", [0.0, 0.5])
 def test_entropy_coding_stays_below_the_budget(spec: str, bits: float, dim: int, mean: float) -> None:
     payload = fedcomp.compressor(f"{spec},bits={bits}").encode(gaussian(dim) + mean, seed=0)
     rate = fedcomp.bits_per_coordinate(payload)
-    assert 0.99 * bits <= rate
-    if bits >= 1 or bits * dim > 500_000:
-        assert rate <= bits
-    assert rate <= 1.01 * bits + 8 * 64 / dim
+    assert (0.99 if bits * dim > 500_000 else 0.97) * bits <= rate <= bits
 
 
 @pytest.mark.parametrize("spec", SPECS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import pytest
@@ -161,3 +162,13 @@ def test_strides_do_not_matter() -> None:
     z = rows(4, 600)
     expected = find_path(z[:, ::2].contiguous(), CODEBOOKS["2 bits"], states=8)
     assert torch.equal(find_path(z[:, ::2], CODEBOOKS["2 bits"], states=8), expected)
+
+
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_what_is_no_number_gets_some_index_of_the_codebook(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A row whose norm leaves float32 is refused for its scale, but only once it has been quantized.
+    monkeypatch.setenv("FEDCOMP_KERNELS", backend)
+    z = torch.tensor([math.nan, math.inf, -math.inf, 1e38] * 600).view(1, -1)
+    indices = find_path(z, trellis_codebook(2), states=8)
+    assert int(indices.min()) >= 0
+    assert int(indices.max()) < 4
