@@ -58,8 +58,8 @@ ENTROPY_CODED = [f"eden:coding=entropy{trellis}" for trellis in ("", ",quantizer
 
 
 # What is entropy coded has no length of its own: it must not be above the budget, and not much below, header included.
-# Half a bit on 65,536 coordinates scatters by 240 bits, 0.7 %, and where the number of the trellis's lanes changes with the
-# rate it does so anew: a gap of two deviations that no rate fills.
+# Half a bit on 65,536 coordinates scatters by 240 bits, 0.7 %, and where the number of the trellis's lanes changes with
+# the rate it does so anew: a gap of two deviations that no rate fills.
 @pytest.mark.parametrize("spec", ENTROPY_CODED)
 @pytest.mark.parametrize("bits", [0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4])
 @pytest.mark.parametrize("dim", [65_536, 100_003, 1_206_590])
