@@ -24,7 +24,7 @@ def order_by_falling_class(classes: Shorts, floor: int, zero: int) -> Places:
 
     A class below ``floor`` counts as ``floor``.
     """
-    starts = np.zeros(_KEYS + 1, dtype=np.int64)
+    starts = np.zeros(_KEYS + 2, dtype=np.int64)
     kept = 0
     for place in range(len(classes)):
         if classes[place] != zero:
