@@ -37,6 +37,11 @@ class TensorEnergy:
     squares: Tensor
 
     @cached_property
+    def total(self) -> float:
+        """The sum of all squares."""
+        return float(self.squares.sum())
+
+    @cached_property
     def _fine(self) -> Tensor:
         return _sums(self.squares, UNITS[0])
 

@@ -64,42 +64,50 @@ class Layout:
     share_left: float
 
 
+def tensor_energies(x: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[TensorEnergy]:
+    """Return the energies of the tensors of these shapes, all in one unit near that of the largest coordinate."""
+    # In float64 no square of a float32 in the unit range vanishes.
+    exponent = torch.frexp(x.abs().max()).exponent if x.numel() else torch.zeros(())
+    squares = x.double().mul_(power_of_two(-exponent)).square_()
+    return [TensorEnergy(part) for part in torch.split(squares, [prod(shape) for shape in shapes])]
+
+
 def find_layout(
-    x: Tensor, shapes: Sequence[tuple[int, ...]], *, bits: float, block: int, detail: float, code: Code
+    tensors: Sequence[TensorEnergy],
+    shapes: Sequence[tuple[int, ...]],
+    *,
+    bits: float,
+    block: int,
+    detail: float,
+    code: Code,
 ) -> Layout:
     """Return the layout that the vector's energies ask for at ``bits`` a coordinate.
 
     Parameters
     ----------
-    x
-        Shape (n,), float32, finite.
-    shapes
-        Shapes of its tensors, in order.
+    tensors, shapes
+        What ``tensor_energies`` returned, and the shapes that it was given.
     detail
         One of ``DETAILS``: at which share of the mean error a coordinate's energy is taken for lost, so that nothing is
         spent on telling where it is. More makes a smaller table.
     """
-    # In float64 no square of a float32 in the unit range vanishes.
-    exponent = torch.frexp(x.abs().max()).exponent if x.numel() else torch.zeros(())
-    energy = x.double().mul_(power_of_two(-exponent)).square_()
-    water = max(float(energy.mean()) * 2 ** (-2 * bits) * detail, 1e-300)
+    dim = sum(tensor.squares.numel() for tensor in tensors)
+    mean = sum(tensor.total for tensor in tensors) / max(dim, 1)
+    water = max(mean * 2 ** (-2 * bits) * detail, 1e-300)
     models: list[Model] = []
     by_class: dict[int, float] = {}
-    start = 0
-    for shape in shapes:
-        part = TensorEnergy(energy[start : start + prod(shape)])
-        model, energies = _best_model(part, shape, water)
+    for tensor, shape in zip(tensors, shapes, strict=True):
+        model, energies = _best_model(tensor, shape, water)
         models.append(model)
         for value, total in energies.items():
             by_class[value] = by_class.get(value, 0.0) + total
-        start += prod(shape)
     values, counts = merge_counts(models, floor=ZERO // 2)
     of_classes = np.array([by_class.get(int(value), 0.0) for value in values])
-    floor = _best_floor(values, counts, of_classes, bits * x.numel(), code.ladder)
+    floor = _best_floor(values, counts, of_classes, bits * dim, code.ladder)
     sizes = pool_sizes(merge_counts(models, floor=floor)[1])
     last = sizes[-1] if sizes else 0
     plan = _pool_plan(sizes, block, raw_tail=raw_is_shorter(last, bits))
-    return Layout(models, floor, sizes, plan, _share_left(counts, of_classes, bits, x.numel(), code.ladder))
+    return Layout(models, floor, sizes, plan, _share_left(counts, of_classes, bits, dim, code.ladder))
 
 
 @dataclass(frozen=True)

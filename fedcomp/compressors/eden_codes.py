@@ -22,7 +22,6 @@ from fedcomp.kernels.viterbi import Codebook, find_path, signed_levels
 from fedcomp.quantizers import codebook, entropy_codes, trellis_levels
 
 _LEAST_BITS = 512
-_STEP = 8
 
 
 @dataclass(frozen=True)
@@ -161,11 +160,8 @@ class Code:
 @lru_cache(maxsize=1024)
 def _segments(code: Code, size: int, rate: int) -> tuple[Segment, ...]:
     coded = _is_coded(size, rate)
-    if code.entropy and coded:
-        low, fraction = divmod(rate * entropy_codes.RUNGS, ONE_BIT)
-        k = fraction * size // (ONE_BIT * _STEP) * _STEP
-    else:
-        low, k = split_block(size, rate)
+    # Between two rungs a block is divided as it is between two whole numbers of bits.
+    low, k = split_block(size, rate * entropy_codes.RUNGS if code.entropy and coded else rate)
     parts = [part for part in ((0, k, low + 1), (k, size, low)) if part[0] < part[1] and part[2]]
     if code.is_plain or not coded:
         return tuple(_plain(*part) for part in parts)

@@ -26,24 +26,27 @@ def split_block(size: int, rate: int) -> tuple[int, int]:
 
     A block never goes empty, since what is not sent at all cannot be estimated without bias.
     """
-    low, fraction = divmod(rate, ONE_BIT)
-    k = fraction * size // (ONE_BIT * _STEP) * _STEP
-    return low, max(k, _STEP) if low == 0 else k
+    low, k = _split(np.array([size]), np.array([rate]))
+    return int(low[0]), int(k[0])
 
 
 def code_bytes(size: int, rate: int) -> int:
     """Return the bytes of one block's coordinates."""
-    low, k = split_block(size, rate)
-    return (low * size + k) // 8
+    return int(code_bytes_each(np.array([size]), np.array([rate]))[0])
 
 
 def code_bytes_each(sizes: Integers, rates: Integers) -> Integers:
     """Return ``code_bytes`` of each size at each rate code."""
-    low, fraction = np.divmod(rates, ONE_BIT)
-    k = fraction * sizes // (ONE_BIT * _STEP) * _STEP
-    return (low * sizes + np.where(low == 0, np.maximum(k, _STEP), k)) // 8
+    low, k = _split(sizes, rates)
+    return (low * sizes + k) // 8
 
 
 def total_code_bytes(plan: BlockPlan) -> int:
     """Return the bytes of all blocks' coordinates, each group at its rate."""
     return sum(group.count * code_bytes(group.size, group.rate) for group in plan.groups)
+
+
+def _split(sizes: Integers, rates: Integers) -> tuple[Integers, Integers]:
+    low, fraction = np.divmod(rates, ONE_BIT)
+    k = fraction * sizes // (ONE_BIT * _STEP) * _STEP
+    return low, np.where(low == 0, np.maximum(k, _STEP), k)

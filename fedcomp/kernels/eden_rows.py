@@ -85,15 +85,12 @@ def row_moments(blocks: Tensor, means: Tensor) -> tuple[Tensor, Tensor]:
 
     The difference is rounded to float32, since that is what is encoded; nothing of the size of ``blocks`` is kept.
     """
-    # A GPU backend has no such kernel: torch's own operations are fast enough there.
-    backend = backend_for(blocks.device) if blocks.device.type == "cpu" else reference
-    return backend.row_moments(blocks, means)
+    return backend_for(blocks.device).row_moments(blocks, means)
 
 
 def row_products(left: Tensor, right: Tensor) -> Tensor:
     """Map the rows of two matrices (m, n) to their inner products, float64 of shape (m,), each product exact."""
-    backend = backend_for(left.device) if left.device.type == "cpu" else reference
-    return backend.row_products(left, right)
+    return backend_for(left.device).row_products(left, right)
 
 
 def backend_for(device: torch.device) -> Backend:

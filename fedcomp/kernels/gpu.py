@@ -21,7 +21,19 @@ from fedcomp.kernels import gpu_decode, gpu_encode, gpu_rotation, reference
 from fedcomp.kernels.gpu_triton import is_installed, require_device
 from fedcomp.quantizers.codebook import boundaries, centroids
 
-__all__ = ["accumulate_rows", "decode_rows", "encode_rows", "is_installed", "rotate_rows", "unrotate_rows"]
+# Sums along rows are as fast in torch.
+row_moments, row_products = reference.row_moments, reference.row_products
+
+__all__ = [
+    "accumulate_rows",
+    "decode_rows",
+    "encode_rows",
+    "is_installed",
+    "rotate_rows",
+    "row_moments",
+    "row_products",
+    "unrotate_rows",
+]
 
 MAX_BLOCK = 16384
 """The longest block that fits into the registers and the shared memory of one program."""

@@ -10,7 +10,7 @@ import torch
 import fedcomp
 from fedcomp.allocation.models import UnitModel
 from fedcomp.allocation.table import pack_models
-from fedcomp.compressors.eden_adaptive import draft_payload, find_layout
+from fedcomp.compressors.eden_adaptive import draft_payload, find_layout, tensor_energies
 from fedcomp.compressors.eden_blocks import Rotation
 from fedcomp.compressors.eden_codes import Code
 from fedcomp.errors import InvalidParams
@@ -241,7 +241,7 @@ def test_all_rates_move_by_as_much_but_those_of_pools_without_bits(shift: int) -
     code = Code(8, True)
     x = gaussian(3 * 2**14)
     x[2**14 :] *= 1e-5
-    layout = find_layout(x, [(len(x),)], bits=0.5, block=16384, detail=0.3, code=code)
+    layout = find_layout(tensor_energies(x, [(len(x),)]), [(len(x),)], bits=0.5, block=16384, detail=0.3, code=code)
     draft = draft_payload(x, layout, room=3 * 2**10, code=code)
     assert draft is not None
     assert min(draft.rates) == 0 < max(draft.rates)
