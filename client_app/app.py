@@ -13,7 +13,7 @@ from client_app.compression import encode_update
 from client_app.resources import choose_device
 from client_app.training import train_locally
 from fedcomp.errors import ConfigError
-from fedcomp.flower import ClientDescription, TrainReply, TrainRequest
+from fedcomp.flower.messages import ClientDescription, TrainReply, TrainRequest
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.registry import load_task
 from fedcomp.vectors import VectorSpec

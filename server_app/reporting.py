@@ -13,7 +13,7 @@ import torch
 
 import fedcomp
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
-from fedcomp.flower import TrainReply
+from fedcomp.flower.messages import TrainReply
 from fedcomp.run_config import RunConfig
 from server_app.rounds import ClientOutcome, RoundOutcome
 

@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fedcomp.errors import FedcompError
-from fedcomp.flower import ClientDescription, MalformedMessage
+from fedcomp.flower.messages import ClientDescription, MalformedMessage
 from fedcomp.seeds import COHORT_CLIENT_ID
 from server_app.exchange import Failure, exchange
 

@@ -18,7 +18,7 @@ from torch import Tensor
 import fedcomp
 from fedcomp.aggregation import MeanEstimate, MeanEstimator
 from fedcomp.errors import EmptyMean, PayloadError
-from fedcomp.flower import TrainReply, TrainRequest, message_bytes
+from fedcomp.flower.messages import TrainReply, TrainRequest, message_bytes
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed, permutation
 from fedcomp.vectors import VectorSpec
 from server_app.buffers import RawMean

@@ -47,7 +47,11 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.bench.updates": {"fedcomp.tasks"},
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.tasks": BASE | {"fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
-    "fedcomp.flower": BASE,
+    "fedcomp.downlink": BASE | {"fedcomp.compressors", "fedcomp.wire"},
+    "fedcomp.flower": BASE
+    | {"fedcomp.aggregation", "fedcomp.compressors", "fedcomp.config", "fedcomp.feedback", "fedcomp.flower"}
+    | {"fedcomp.vectors"},
+    "fedcomp.flower.messages": BASE,
     "fedcomp.superlink": BASE | {"fedcomp.config", "fedcomp.processes"},
     "fedcomp.simulation": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.superlink"},
     "fedcomp.commands": {"fedcomp", "dashboard"},

@@ -7,7 +7,7 @@ from flwr.app import Context, Message, MessageType, RecordDict
 import fedcomp
 from client_app.app import app
 from fedcomp.errors import ConfigError, SeedMismatch
-from fedcomp.flower import ClientDescription, TrainReply, TrainRequest
+from fedcomp.flower.messages import ClientDescription, TrainReply, TrainRequest
 from tests.support.runs import identify, settings
 from tests.support.tiny_task import TinyTask
 

@@ -14,7 +14,7 @@ import fedcomp
 from client_app.app import app as client_app
 from dashboard.store import RunStore
 from fedcomp.errors import ConfigError, FedcompError
-from fedcomp.flower import TrainReply, TrainRequest
+from fedcomp.flower.messages import TrainReply, TrainRequest
 from fedcomp.home import database_url, home
 from server_app.app import main
 from server_app.roster import TooFewClients

@@ -7,7 +7,7 @@ import torch
 
 from dashboard.store import RunStore
 from fedcomp.aggregation import MeanEstimate
-from fedcomp.flower import TrainReply
+from fedcomp.flower.messages import TrainReply
 from fedcomp.home import database_url
 from fedcomp.run_config import RunConfig
 from server_app.reporting import Reporter

@@ -7,7 +7,7 @@ import pytest
 import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from fedcomp.flower import (
+from fedcomp.flower.messages import (
     PAYLOAD_STYPE,
     ClientDescription,
     MalformedMessage,

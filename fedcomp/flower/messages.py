@@ -1,4 +1,4 @@
-"""What travels in Flower messages; the only module of fedcomp that imports flwr.
+"""What travels in the Flower messages of fedcomp's own apps.
 
 A payload is one opaque Array: a single blob costs a fraction of the envelope of an Array a layer, and its own stype
 keeps any Flower strategy from averaging it by accident.

@@ -1,0 +1,1 @@
+"""fedcomp on Flower: what travels in its messages; the only package of fedcomp that imports flwr."""
