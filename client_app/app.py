@@ -7,16 +7,22 @@ import time
 import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
+from torch import Tensor
 
 import fedcomp
 from client_app.compression import encode_update
 from client_app.resources import choose_device
+from client_app.site import Site, is_simulated
+from client_app.state import ClientState, ClientStore, PendingPayload, settle
 from client_app.training import train_locally
+from fedcomp.downlink import receive
 from fedcomp.errors import ConfigError
-from fedcomp.flower.messages import ClientDescription, TrainReply, TrainRequest
+from fedcomp.flower.messages import ClientDescription, ClientQuery, TrainReply, TrainRequest
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.registry import load_task
 from fedcomp.vectors import VectorSpec
+
+_ALL_ROUNDS = 2**62
 
 app = ClientApp()
 
@@ -25,12 +31,19 @@ app = ClientApp()
 def describe(message: Message, context: Context) -> Message:
     """Answer the server's question who this client is."""
     config = RunConfig.from_mapping(context.run_config)
-    partition_id, _ = _partition(context)
+    site = Site.of(context.node_config)
+    query = ClientQuery.from_record(message.content)
+    held = ClientStore.open(run=query.run, client=site.name).before(_ALL_ROUNDS).version
     description = ClientDescription(
-        client=_client_name(context),
-        partition_id=partition_id,
-        device=str(choose_device(config.device)),
+        client=site.name,
+        partition_id=site.partition_id,
+        num_partitions=site.num_partitions,
+        device=str(choose_device(site.device or config.device)),
         version=fedcomp.__version__,
+        bits=site.bits or 0.0,
+        uplink_mbps=site.uplink_mbps or 0.0,
+        holds_version=-1 if held is None else held,
+        simulated=is_simulated(),
     )
     return Message(description.to_record(), reply_to=message)
 
@@ -39,11 +52,11 @@ def describe(message: Message, context: Context) -> Message:
 def train(message: Message, context: Context) -> Message:
     """Train the received model on this client's examples and reply with the encoded difference."""
     config = RunConfig.from_mapping(context.run_config)
+    site = Site.of(context.node_config)
     request = TrainRequest.from_record(message.content)
-    if request.client != _client_name(context):
-        raise ConfigError(f"request is for client {request.client!r}, this is {_client_name(context)!r}")
-    partition_id, num_partitions = _partition(context)
-    device = choose_device(config.device)
+    if request.client != site.name:
+        raise ConfigError(f"request is for client {request.client!r}, this is {site.name!r}")
+    device = choose_device(site.device or config.device)
     task = load_task(config.task)
     model = task.build_model(seed=config.seed)
     layout = VectorSpec.from_state_dict(model.state_dict())
@@ -51,23 +64,36 @@ def train(message: Message, context: Context) -> Message:
         raise ConfigError(
             f"the server's model has layout {request.layout}, this client's {layout.fingerprint}; align versions"
         )
-    received = fedcomp.decode(request.payload, seed=request.payload_seed, device=device, expected_dim=layout.dim)
-    model.to(device).load_state_dict(layout.unflatten(received, request.raw))
-    examples = task.client_examples(partition_id, num_partitions, seed=config.seed)
+    keeps = request.feedback or request.keeps_model
+    store = ClientStore.open(run=request.run, client=site.name) if keeps else None
+    before = ClientState() if store is None else store.before(request.round_index, request.void)
+    received = receive(request.parts, held_version=before.version, held=before.model, dim=layout.dim)
+    model.to(device).load_state_dict(layout.unflatten(received.to(device), request.raw))
+    examples = task.client_examples(site.partition_id, site.num_partitions, seed=config.seed)
 
     started = time.perf_counter()
     result = train_locally(model, task, examples, config, device=device, seed=request.training_seed)
     train_seconds = time.perf_counter() - started
     state = model.state_dict()
     with torch.no_grad():
-        update = layout.flatten(state) - received
-    encoded = encode_update(update, layout, compressor=request.compressor, seed=request.encode_seed)
+        update = layout.flatten(state) - received.to(device)
+    encoded = encode_update(
+        update,
+        layout,
+        compressor=request.compressor,
+        seed=request.encode_seed,
+        feedback=request.feedback,
+        residual=settle(before, last_applied_round=request.last_applied_round),
+    )
+    if store is not None:
+        _keep(store, request, encoded.payload, encoded.residual, received)
     reply = TrainReply(
         payload=encoded.payload,
         raw=layout.raw(state),
         client=request.client,
         round_index=request.round_index,
         device=str(device),
+        holds_version=request.version if request.keeps_model else -1,
         num_examples=float(len(examples)),
         train_loss=result.loss,
         vnmse=encoded.vnmse,
@@ -77,21 +103,15 @@ def train(message: Message, context: Context) -> Message:
     return Message(reply.to_record(), reply_to=message)
 
 
-def _partition(context: Context) -> tuple[int, int]:
-    try:
-        partition_id = int(context.node_config["partition-id"])
-        num_partitions = int(context.node_config["num-partitions"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise ConfigError(
-            f"node config is {dict(context.node_config)}; start the SuperNode with "
-            "--node-config 'partition-id=0 num-partitions=10'"
-        ) from error
-    if not 0 <= partition_id < num_partitions:
-        raise ConfigError(f"partition-id is {partition_id}; allowed: 0 to num-partitions - 1 = {num_partitions - 1}")
-    return partition_id, num_partitions
-
-
-def _client_name(context: Context) -> str:
-    """Return the site's own name when its node config has one, else its partition; never the node id, which changes."""
-    name = context.node_config.get("site")
-    return str(name) if name else f"client-{_partition(context)[0]}"
+def _keep(store: ClientStore, request: TrainRequest, payload: bytes, residual: Tensor | None, received: Tensor) -> None:
+    """Write what the next round begins with; before the reply leaves, so that both are there or neither."""
+    store.save(
+        ClientState(
+            round_index=request.round_index,
+            residual=None if residual is None else residual.cpu(),
+            pending=PendingPayload(payload, request.encode_seed) if request.feedback else None,
+            version=request.version if request.keeps_model else None,
+            model=received if request.keeps_model else None,
+        )
+    )
+    store.prune(request.replay_from)

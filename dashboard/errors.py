@@ -1,4 +1,4 @@
-"""What can go wrong when a run is looked up."""
+"""What can go wrong when a run is looked up or asked to stop."""
 
 from __future__ import annotations
 
@@ -26,3 +26,12 @@ class AmbiguousRun(FedcompError, LookupError):
         super().__init__(f"{reference!r} fits {len(candidates)} runs: {named}{more}; give more of the id")
         self.reference = reference
         self.candidates = tuple(candidates)
+
+
+class RunEnded(FedcompError):
+    """A run that is neither queued nor running was asked to stop; `status` is what it is."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"run {run_id} is {status} already: only a queued or running run can be asked to stop")
+        self.run_id = run_id
+        self.status = status

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, ForeignKeyConstraint, Index, MetaData, Text
+from sqlalchemy import JSON, BigInteger, ForeignKey, ForeignKeyConstraint, Index, MetaData, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from dashboard.column_types import ExactFloat, UtcDateTime
@@ -17,6 +17,10 @@ _NAMES = {
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
 }
+
+
+# What rows have that were written before there was such a column.
+_ZERO = text("0")
 
 
 class Base(DeclarativeBase):
@@ -57,6 +61,8 @@ class Run(Base):
     created_at: Mapped[datetime] = mapped_column(index=True)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+    stop_requested_at: Mapped[datetime | None]
+    stop_reason: Mapped[str | None]
 
 
 class Round(Base):
@@ -79,6 +85,14 @@ class Round(Base):
     seconds: Mapped[float]
     status: Mapped[str]
     finished_at: Mapped[datetime]
+    asked: Mapped[int] = mapped_column(server_default=_ZERO)
+    late: Mapped[int] = mapped_column(server_default=_ZERO)
+    note: Mapped[str | None]
+    downlink_bits_per_coordinate: Mapped[float | None]
+    update_norm: Mapped[float | None]
+    server_seconds: Mapped[float] = mapped_column(server_default=_ZERO)
+    evaluate_seconds: Mapped[float] = mapped_column(server_default=_ZERO)
+    model_version: Mapped[int | None]
 
 
 class ClientRound(Base):
@@ -105,3 +119,16 @@ class ClientRound(Base):
     vnmse: Mapped[float | None]
     device: Mapped[str]
     reject_reason: Mapped[str | None]
+    outcome: Mapped[str] = mapped_column(server_default="applied")
+    weight: Mapped[float | None]
+    bits_asked: Mapped[float | None]
+    bits_source: Mapped[str | None]
+    downlink_payload_bytes: Mapped[int] = mapped_column(server_default=_ZERO)
+    downlink_envelope_bytes: Mapped[int] = mapped_column(server_default=_ZERO)
+    uplink_mbps_estimate: Mapped[float | None]
+    update_norm: Mapped[float | None]
+    clip_factor: Mapped[float | None]
+    cosine: Mapped[float | None]
+    outlier: Mapped[str | None]
+    staleness: Mapped[int | None]
+    round_asked: Mapped[int | None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
-from sqlalchemy import Select, case, func, select
+from sqlalchemy import Select, and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from dashboard.errors import AmbiguousRun, RunNotFound
@@ -16,11 +16,13 @@ from dashboard.schemas import ClientResult, RoundDetail, RunDetail, RunSummary
 
 LATEST = "latest"
 _NAN = math.nan  # `column != _NAN` is SQL: ExactFloat makes it leave NaN out on every database
+_ROLLED_BACK = "rolled-back"
 _NO_ROUNDS: dict[str, Any] = {
     "rounds_done": 0,
     "last_accuracy": None,
     "best_accuracy": None,
     "total_uplink_payload_bytes": 0,
+    "total_downlink_payload_bytes": 0,
     "mean_bits_per_coordinate": None,
 }
 
@@ -88,11 +90,12 @@ def _totals(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, Any
     later = aliased(Round)
     last_accuracy = (
         select(later.accuracy)
-        .where(later.run_id == Round.run_id, later.accuracy.is_not(None))
+        .where(later.run_id == Round.run_id, later.accuracy.is_not(None), later.status != _ROLLED_BACK)
         .order_by(later.round_index.desc())
         .limit(1)
         .scalar_subquery()
     )
+    has_accuracy = and_(Round.accuracy != _NAN, Round.status != _ROLLED_BACK)
     has_rate = Round.bits_per_coordinate != _NAN
     payload_bits = func.sum(case((has_rate, Round.bits_per_coordinate * Round.clients), else_=0.0))
     payloads = func.sum(case((has_rate, Round.clients), else_=0))
@@ -100,8 +103,9 @@ def _totals(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, Any
         Round.run_id,
         func.sum(case((Round.round_index > 0, 1), else_=0)).label("rounds_done"),
         last_accuracy.label("last_accuracy"),
-        func.max(case((Round.accuracy != _NAN, Round.accuracy))).label("best_accuracy"),
+        func.max(case((has_accuracy, Round.accuracy))).label("best_accuracy"),
         func.sum(Round.uplink_payload_bytes).label("total_uplink_payload_bytes"),
+        func.sum(Round.downlink_payload_bytes).label("total_downlink_payload_bytes"),
         (payload_bits / func.nullif(payloads, 0)).label("mean_bits_per_coordinate"),
     )
     rows = session.execute(query.where(Round.run_id.in_(run_ids)).group_by(Round.run_id)).mappings()

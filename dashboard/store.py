@@ -3,31 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from secrets import token_bytes
 from types import TracebackType
 from typing import Self, get_args
 
-from sqlalchemy import delete, insert
+from pydantic import JsonValue
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from dashboard import queries
 from dashboard.db import READ_ONLY, UnknownRevision, create_engine_for, upgrade
-from dashboard.errors import AmbiguousRun, RunNotFound
+from dashboard.errors import AmbiguousRun, RunEnded, RunNotFound
 from dashboard.models import ClientRound, Round, Run
 from dashboard.run_ids import ENTROPY_BYTES, new_run_id
-from dashboard.schemas import ClientResult, FinalStatus, RoundDetail, RoundResult, RunDetail, RunStart, RunSummary
+from dashboard.schemas import (
+    BitsSource,
+    ClientResult,
+    FinalStatus,
+    Outcome,
+    RoundDetail,
+    RoundResult,
+    RoundStatus,
+    RunDetail,
+    RunStart,
+    RunSummary,
+)
 from fedcomp.errors import ConfigError
 
 __all__ = [
     "AmbiguousRun",
+    "BitsSource",
     "ClientResult",
     "FinalStatus",
+    "Outcome",
     "RoundDetail",
     "RoundResult",
+    "RoundStatus",
     "RunDetail",
+    "RunEnded",
     "RunNotFound",
     "RunStart",
     "RunStore",
@@ -73,17 +89,30 @@ class RunStore:
             session.add(Run(id=run_id, status="queued", **values))
         return run_id
 
-    def start_run(self, run_id: str, *, flower_run_id: str | None = None) -> None:
-        """Set a run to ``running``; one that ran before goes on and keeps its first start time and its rounds.
+    def start_run(
+        self,
+        run_id: str,
+        *,
+        flower_run_id: str | None = None,
+        num_rounds: int | None = None,
+        config: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """Set a run to ``running``; one that ran before, to its end or not, goes on.
 
-        A `flower_run_id` replaces the run's own. Raises ``RunNotFound``.
+        It keeps its first start time and its rounds. What is given of `flower_run_id`, `num_rounds` and `config`
+        replaces the run's own. That it was asked to stop is forgotten, unless it never ran. Raises ``RunNotFound``.
         """
         with self._writing(run_id) as (_, run):
+            if run.status != "queued":
+                run.stop_requested_at = None
+            run.stop_reason = None
             run.status = "running"
             run.started_at = run.started_at or datetime.now(UTC)
             run.finished_at = None
             run.error = None
             run.flower_run_id = run.flower_run_id if flower_run_id is None else flower_run_id
+            run.num_rounds = run.num_rounds if num_rounds is None else num_rounds
+            run.config = run.config if config is None else dict(config)
 
     def record_round(self, run_id: str, result: RoundResult, clients: Sequence[ClientResult]) -> None:
         """Store one round and its clients; a round of that index that is already there is replaced whole.
@@ -104,6 +133,44 @@ class RunStore:
             session.execute(insert(Round), [key | result.model_dump()])
             if clients:
                 session.execute(insert(ClientRound), [key | client.model_dump() for client in clients])
+
+    def delete_rounds_after(self, run_id: str, round_index: int) -> int:
+        """Delete a run's rounds above `round_index`, with their clients, and return how many; for a run that resumes.
+
+        Raises ``RunNotFound``.
+        """
+        with self._writing(run_id) as (session, _):
+            later = delete(Round).where(Round.run_id == run_id, Round.round_index > round_index)
+            return len(session.scalars(later.returning(Round.round_index)).all())
+
+    def request_stop(self, run_id: str) -> RunSummary:
+        """Note that a run is to end after its round in progress; asked again, the first time stays.
+
+        Raises
+        ------
+        RunNotFound
+            There is no such run.
+        RunEnded
+            It is neither queued nor running.
+        """
+        with self._writing(run_id) as (session, run):
+            if run.status not in ("queued", "running"):
+                raise RunEnded(run_id, run.status)
+            run.stop_requested_at = run.stop_requested_at or datetime.now(UTC)
+            return queries.summaries(session, [run])[0]
+
+    def stop_requested(self, run_id: str) -> bool:
+        """Return whether a run is to end after its round; cheap enough to ask each round. Raises ``RunNotFound``."""
+        with Session(self._reader) as session:
+            row = session.execute(select(Run.stop_requested_at).where(Run.id == run_id)).one_or_none()
+        if row is None:
+            raise RunNotFound(run_id)
+        return row[0] is not None
+
+    def set_stop_reason(self, run_id: str, reason: str) -> None:
+        """Note why a run ended before its last round. Raises ``RunNotFound``."""
+        with self._writing(run_id) as (_, run):
+            run.stop_reason = reason
 
     def finish_run(self, run_id: str, status: FinalStatus, error: str | None = None) -> None:
         """Set a run's final status, its error and its finish time. Raises ``RunNotFound`` or ``ConfigError``."""

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedcomp.compressors.registry import accumulate
-from fedcomp.errors import DimMismatch, EmptyMean, InvalidWeight, NonFinite
+from fedcomp.compressors.registry import accumulate, decode
+from fedcomp.errors import ConfigError, DimMismatch, EmptyMean, InvalidWeight, NonFinite
 from fedcomp.wire import Buffer
 
 MAX_WEIGHT = 2.0**53
@@ -66,19 +66,68 @@ class MeanEstimator:
         self._clients = 0
         self._bytes = 0
 
-    def add(self, payload: Buffer, *, weight: float, seed: int) -> None:
+    def add(self, payload: Buffer, *, weight: float, seed: int, max_norm: float | None = None) -> None:
         """Decode one payload and add it with ``weight``.
+
+        With ``max_norm`` its L2 norm is cut to at most that before it is weighted, so that no client moves the mean by
+        more than its share of the weight times ``max_norm``. The mean is then biased, and a whole vector is decoded.
 
         Raises
         ------
         PayloadError
             The payload or its weight cannot be used; the estimator is left exactly as it was.
+        ConfigError
+            ``max_norm`` is not a positive number.
         """
         checked = check_weight(weight)
+        size = len(memoryview(payload).cast("B"))
+        if max_norm is not None:
+            vector = decode(payload, seed=seed, device=self.device, expected_dim=self.dim)
+            self.add_vector(vector, weight=checked, payload_bytes=size, max_norm=max_norm)
+            return
         accumulate(payload, seed=seed, into=self._sum, weight=checked)
-        self._weight += checked
+        self._count(checked, size)
+
+    def add_vector(
+        self, vector: Tensor, *, weight: float, payload_bytes: int = 0, max_norm: float | None = None
+    ) -> None:
+        """Add a vector that was already decoded, for callers that look at it too; the same bits as ``add``.
+
+        Parameters
+        ----------
+        vector
+            1-D float tensor of dim coordinates, on any device; taken as float32.
+        weight
+            As in ``add``.
+        payload_bytes
+            Length of the payload it came from, for ``result().bytes``.
+        max_norm
+            As in ``add``.
+
+        Raises
+        ------
+        DimMismatch, NonFinite, InvalidWeight
+            The vector or its weight cannot be used; the estimator is left exactly as it was.
+        ConfigError
+            ``max_norm`` is not a positive number.
+        """
+        checked = check_weight(weight)
+        if max_norm is not None and not (math.isfinite(max_norm) and max_norm > 0):
+            raise ConfigError(f"max_norm is {max_norm}; allowed: finite numbers above 0, or None for no limit")
+        if vector.shape != (self.dim,):
+            raise DimMismatch(f"the vector has shape {tuple(vector.shape)}, expected are {self.dim} coordinates")
+        taken = vector.detach().to(self.device, torch.float32)
+        norm = l2_norm(taken)
+        if not math.isfinite(norm):
+            raise NonFinite("the vector holds a NaN or an infinity; reject its sender")
+        scale = 1.0 if max_norm is None or norm <= max_norm else max_norm / norm
+        self._sum.add_(taken, alpha=checked * scale)
+        self._count(checked, payload_bytes)
+
+    def _count(self, weight: float, payload_bytes: int) -> None:
+        self._weight += weight
         self._clients += 1
-        self._bytes += len(memoryview(payload).cast("B"))
+        self._bytes += payload_bytes
 
     def merge(self, other: MeanEstimator) -> None:
         """Add all that ``other`` has accumulated; ``other`` is unchanged.
@@ -115,6 +164,18 @@ class MeanEstimator:
             if not bool(torch.isfinite(part).all()):
                 raise NonFinite("the mean left float32's range; check the clients' updates")
         return MeanEstimate(mean, self._weight, self._clients, self._bytes)
+
+
+def l2_norm(vector: Tensor) -> float:
+    """Return ‖vector‖ of a 1-D float32 vector, exact to float64; NaN or infinite when a coordinate is.
+
+    Squares are taken in float64, where those of 1e-42 and 1e25 are ordinary numbers, some coordinates at a time.
+    """
+    total = 0.0
+    for start in range(0, vector.numel(), _CHUNK):
+        part = vector[start : start + _CHUNK].detach().double()
+        total += float(torch.dot(part, part))
+    return math.sqrt(total)
 
 
 def check_weight(weight: float) -> float:

@@ -19,6 +19,13 @@ class ErrorFeedback:
 
     Guarantee: decoded + new residual = input + old residual, to float32 rounding. Memory: one vector.
 
+    Parameters
+    ----------
+    compressor
+        What encodes.
+    residual
+        What an earlier ErrorFeedback of the same sender had not yet sent, 1-D; it is taken as float32 and not changed.
+
     >>> import torch
     >>> from fedcomp import compressor
     >>> feedback = ErrorFeedback(compressor("sign"))
@@ -27,9 +34,9 @@ class ErrorFeedback:
     tensor([-1., -1.])
     """
 
-    def __init__(self, compressor: Compressor) -> None:
+    def __init__(self, compressor: Compressor, residual: Tensor | None = None) -> None:
         self.compressor = compressor
-        self.residual: Tensor | None = None
+        self.residual = None if residual is None else residual.detach().to(torch.float32)
 
     def encode(self, x: Tensor, *, seed: int, shapes: Shapes | None = None) -> bytes:
         """Encode ``x`` plus the residual, and keep the difference.

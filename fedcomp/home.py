@@ -5,6 +5,7 @@ Every entry point (``flwr run``, ``fedcomp``, the dashboard) resolves it through
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from urllib.parse import quote
@@ -12,6 +13,8 @@ from urllib.parse import quote
 import platformdirs
 
 ENVIRONMENT_VARIABLE = "FEDCOMP_HOME"
+
+_LONGEST_NAME = 100
 
 
 def home() -> Path:
@@ -36,8 +39,33 @@ def checkpoints_dir(run_id: str) -> Path:
     return home() / "checkpoints" / run_id
 
 
+def clients_dir() -> Path:
+    """Return the folder for what clients keep between rounds, one folder a run (not created here)."""
+    return home() / "clients"
+
+
+def client_state_dir(run: str, client: str) -> Path:
+    """Return the folder for what one client of one run keeps between rounds (not created here).
+
+    Any two strings will do: each is the name of one folder, and different strings have different ones.
+    """
+    return clients_dir() / _folder_name(run) / _folder_name(client)
+
+
 def cache_dir(name: str) -> Path:
     """Return (and create) a folder for things that can be made again."""
     path = home() / "cache" / name
     path.mkdir(parents=True, exist_ok=True)
     return path
+
+
+def _folder_name(text: str) -> str:
+    """Map any string to a file name of its own, at most 100 characters long."""
+    quoted = quote(text, safe="", errors="surrogatepass")
+    # quote leaves dots alone, of which a path makes parents and hidden files.
+    name = "%2E" + quoted[1:] if quoted.startswith(".") else quoted or "%"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    # quote leaves no equals sign, so that no other string has this name.
+    return f"{name[: _LONGEST_NAME - 1 - len(digest)]}={digest}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from fedcomp.config import Value
 from fedcomp.errors import ConfigError
@@ -25,13 +26,33 @@ class RunConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=_kebab, populate_by_name=True, strict=True)
 
     name: str = ""
+    resume: str = ""
     task: str = "emnist"
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    device: str = "auto"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
     compressor: str = "eden:bits=1,allocation=adaptive"
+    error_feedback: Literal["auto", "on", "off"] = "auto"
+    downlink_compressor: str = "identity"
+    downlink_first_compressor: str = "float16"
+    client_bits: str = ""
+    target_upload_seconds: float = Field(default=0.0, ge=0, le=1e6)
+    weights: Literal["examples", "variance", "uniform"] = "examples"
+
+    mode: Literal["sync", "async"] = "sync"
     num_server_rounds: int = Field(default=12, ge=1)
     clients_per_round: int = Field(default=0, ge=0)
+    sampler: Literal["uniform", "examples", "availability"] = "uniform"
+    over_selection: int = Field(default=0, ge=0)
     min_clients: int = Field(default=2, ge=1)
+    min_replies: int = Field(default=1, ge=1)
     node_timeout: float = Field(default=120.0, gt=0)
     round_timeout: float = Field(default=600.0, gt=0)
+    async_concurrency: int = Field(default=0, ge=0)
+    async_buffer_size: int = Field(default=5, ge=1)
+    max_staleness: int = Field(default=10, ge=0)
+
     strategy: Literal["fedavg", "fedavgm", "fedadam", "fedyogi"] = "fedavg"
     server_learning_rate: float = Field(default=1.0, gt=0)
     server_momentum: float = Field(default=0.9, ge=0, lt=1)
@@ -39,10 +60,29 @@ class RunConfig(BaseModel):
     batch_size: int = Field(default=20, ge=1)
     learning_rate: float = Field(default=0.03, gt=0)
     momentum: float = Field(default=0.9, ge=0, lt=1)
-    seed: int = Field(default=1, ge=0, lt=2**63)
-    device: str = "auto"
+
     checkpoint_every: int = Field(default=1, ge=0)
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    checkpoint_keep: int = Field(default=2, ge=1)
+    guard_loss_factor: float = Field(default=2.0, ge=0)
+    guard_norm_factor: float = Field(default=20.0, ge=0)
+    max_rollbacks: int = Field(default=3, ge=0)
+    clip_norm: float = Field(default=0.0, ge=0)
+    clip_factor: float = Field(default=0.0, ge=0)
+    outlier_report: bool = False
+
+    target_accuracy: float = Field(default=0.0, ge=0, le=1)
+    max_uplink_mb: float = Field(default=0.0, ge=0)
+    patience: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _settings_fit_together(self) -> Self:
+        if self.over_selection and not self.clients_per_round:
+            raise ValueError(f"over-selection is {self.over_selection}, which needs clients-per-round above 0")
+        if self.clients_per_round and self.min_replies > self.clients_per_round:
+            raise ValueError(f"min-replies is {self.min_replies}, clients-per-round only {self.clients_per_round}")
+        if self.mode == "async" and self.over_selection:
+            raise ValueError("over-selection is for mode 'sync'; in mode 'async' nobody is waited for")
+        return self
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Value]) -> Self:
@@ -65,8 +105,12 @@ class RunConfig(BaseModel):
 
 def _explain(item: Mapping[str, object], config: type[RunConfig]) -> str:
     location = item["loc"]
-    key = str(location[0]) if isinstance(location, tuple) and location else "?"
+    if not location:  # not one key is wrong, but several do not fit together
+        return f"run config: {str(item['msg']).removeprefix('Value error, ')}"
+    key = str(location[0]) if isinstance(location, tuple) else "?"
     if item["type"] == "extra_forbidden":
-        allowed = ", ".join(sorted(_kebab(name) for name in config.model_fields))
-        return f"run config: unknown key {key!r}; allowed: {allowed}"
+        allowed = sorted(_kebab(name) for name in config.model_fields)
+        near = difflib.get_close_matches(key, allowed, n=1)
+        meant = f"did you mean {near[0]!r}? " if near else ""
+        return f"run config: unknown key {key!r}; {meant}allowed: {', '.join(allowed)}"
     return f"run config: {key} is {item['input']!r}: {str(item['msg'])[0].lower()}{str(item['msg'])[1:]}"

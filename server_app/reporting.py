@@ -5,21 +5,49 @@ from __future__ import annotations
 import logging
 import math
 import platform
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import torch
 
 import fedcomp
-from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
+from dashboard.store import ClientResult, RoundResult, RoundStatus, RunStart, RunStore
+from fedcomp.errors import ConfigError
 from fedcomp.flower.messages import TrainReply
 from fedcomp.run_config import RunConfig
-from server_app.rounds import ClientOutcome, RoundOutcome
+from server_app.outcomes import ClientOutcome, RoundOutcome
+from server_app.resume import check_same_run
 
 log = logging.getLogger("fedcomp.server")
 
 _PACKAGES = ("flwr", "torch", "numpy", "ray")
+
+
+@dataclass(frozen=True)
+class RoundTest:
+    """What the server measured of a round's model.
+
+    Attributes
+    ----------
+    accuracy, loss
+        On held-out data.
+    update_norm
+        Length of the mean update; None when there was none.
+    rolled_back
+        Whether the model was found to have diverged.
+    server_seconds, evaluate_seconds
+        fedcomp's own work at the server (decoding, adding, stepping), and the test.
+    """
+
+    accuracy: float
+    loss: float
+    update_norm: float | None
+    rolled_back: bool
+    server_seconds: float
+    evaluate_seconds: float
 
 
 class Reporter:
@@ -34,6 +62,8 @@ class Reporter:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self.run_id = ""
+        self._dim = 0
+        self._bits: float | None = None
 
     @classmethod
     @contextmanager
@@ -42,8 +72,9 @@ class Reporter:
         with RunStore(url) as store:
             yield cls(store)
 
-    def start(self, config: RunConfig, *, data_label: str, dim: int, flower_run_id: int, device: torch.device) -> None:
-        """Create the run and mark it as running."""
+    def start(self, config: RunConfig, *, data_label: str, dim: int, flower_run_id: int, device: torch.device) -> str:
+        """Create the run, mark it as running and return its id."""
+        self._know(config, dim)
         self.run_id = self._store.create_run(
             RunStart(
                 name=config.name,
@@ -60,48 +91,93 @@ class Reporter:
             )
         )
         self._store.start_run(self.run_id)
+        return self.run_id
 
-    def record(
-        self, round_index: int, outcome: RoundOutcome, *, dim: int, accuracy: float, loss: float, seconds: float
-    ) -> RoundResult:
+    def find(self, config: RunConfig) -> str:
+        """Return the id of the run that ``config.resume`` names; nothing is written.
+
+        Raises
+        ------
+        RunNotFound, AmbiguousRun
+            When it names none, or more than one.
+        ConfigError
+            When the run began with other settings, or has no checkpoint.
+        """
+        run = self._store.find_run(config.resume)
+        check_same_run(run.id, run.config, config)
+        if run.checkpoint_path is None:
+            raise ConfigError(f"run {run.id} has no checkpoint to resume from; start it anew")
+        return run.id
+
+    def _know(self, config: RunConfig, dim: int) -> None:
+        self._dim = dim
+        self._bits = fedcomp.compressor(config.compressor).nominal_bits
+
+    def resume(self, run_id: str, round_index: int, config: RunConfig, *, dim: int, flower_run_id: int) -> None:
+        """Take up a run after a round: forget later ones, which will be run again, and mark it as running."""
+        self.run_id = run_id
+        self._know(config, dim)
+        self._store.delete_rounds_after(self.run_id, round_index)
+        settings = dict(config.to_mapping()) | {"resume": ""}
+        rounds = config.num_server_rounds
+        self._store.start_run(self.run_id, flower_run_id=str(flower_run_id), num_rounds=rounds, config=settings)
+
+    def stop_requested(self) -> bool:
+        """Whether somebody asked for the run to end."""
+        return self._store.stop_requested(self.run_id)
+
+    def record(self, outcome: RoundOutcome, test: RoundTest) -> None:
         """Store one round with its clients and log one line about it."""
-        used = [item for item in outcome.outcomes if item.reject_reason is None]
-        rejected = len(outcome.outcomes) - len(used)
+        items, used = outcome.outcomes, outcome.applied
+        downlink = sum(item.downlink_payload_bytes for item in items)
+        # A client has one row a round: where it was asked again, its late reply counts in the totals alone.
+        asked = {item.client.name for item in items}
+        rows = items + [item for item in outcome.late if item.client.name not in asked]
         result = RoundResult(
-            round_index=round_index,
-            accuracy=accuracy,
-            loss=loss,
+            round_index=outcome.round_index,
+            accuracy=test.accuracy,
+            loss=test.loss,
             train_loss=_mean_loss(used),
+            asked=len(items),
             clients=len(used),
-            rejected=rejected,
-            uplink_payload_bytes=sum(item.payload_bytes for item in outcome.outcomes),
-            uplink_envelope_bytes=sum(item.envelope_bytes for item in outcome.outcomes),
-            downlink_payload_bytes=outcome.downlink_payload_bytes,
-            downlink_envelope_bytes=outcome.downlink_envelope_bytes,
-            bits_per_coordinate=_rate(sum(item.payload_bytes for item in used), dim * len(used)),
-            seconds=seconds,
-            status="skipped" if outcome.mean is None else "partial" if rejected else "ok",
+            rejected=sum(item.verdict == "rejected" for item in items),
+            late=len(outcome.late),
+            uplink_payload_bytes=sum(item.payload_bytes for item in outcome.all_items),
+            uplink_envelope_bytes=sum(item.envelope_bytes for item in outcome.all_items),
+            downlink_payload_bytes=downlink,
+            downlink_envelope_bytes=sum(item.downlink_envelope_bytes for item in items),
+            bits_per_coordinate=_rate(sum(item.payload_bytes for item in used), self._dim * len(used)),
+            downlink_bits_per_coordinate=_rate(downlink, self._dim * len(items)) if items else None,
+            update_norm=test.update_norm,
+            model_version=outcome.version,
+            seconds=time.perf_counter() - outcome.started,
+            server_seconds=test.server_seconds,
+            evaluate_seconds=test.evaluate_seconds,
+            status=_status(outcome, rolled_back=test.rolled_back),
+            note=outcome.note,
         )
-        self._store.record_round(self.run_id, result, [_client_result(item, dim) for item in outcome.outcomes])
+        self._store.record_round(self.run_id, result, [self._client_result(item, outcome) for item in rows])
         log.info(
-            "round %d: accuracy %.4f, loss %.4f, %d clients, %d rejected, uplink %s bytes, %.3f bits/coord., %.1f s",
-            round_index,
-            accuracy,
-            loss,
+            "round %d%s: accuracy %.4f, loss %.4f, %d clients, %d rejected, uplink %s bytes, %.3f bits/coord., %.1f s",
+            outcome.round_index,
+            "" if result.status == "ok" else f" ({result.status})",
+            test.accuracy,
+            test.loss,
             len(used),
-            rejected,
+            result.rejected,
             f"{result.uplink_payload_bytes:,}",
             result.bits_per_coordinate,
-            seconds,
+            result.seconds,
         )
-        return result
 
     def checkpoint(self, path: str) -> None:
         """Note where the last checkpoint is."""
         self._store.set_checkpoint(self.run_id, path)
 
-    def complete(self) -> None:
-        """Mark the run as completed."""
+    def complete(self, stop_reason: str | None) -> None:
+        """Mark the run as completed; with the reason when it ended before its last round."""
+        if stop_reason is not None:
+            self._store.set_stop_reason(self.run_id, stop_reason)
         self._store.finish_run(self.run_id, "completed")
 
     def fail(self, error: BaseException) -> None:
@@ -110,6 +186,39 @@ class Reporter:
             interrupted = isinstance(error, KeyboardInterrupt | SystemExit)
             reason = f"{type(error).__name__}: {error}"
             self._store.finish_run(self.run_id, "cancelled" if interrupted else "failed", reason)
+
+    def _client_result(self, item: ClientOutcome, outcome: RoundOutcome) -> ClientResult:
+        reply, outlier = item.reply, outcome.outliers.get(item.client.name)
+        codec_bits = self._bits if item.budget.bits is None else item.budget.bits
+        return ClientResult(
+            client=item.client.name,
+            client_id=str(item.client.client_id),
+            node_id=str(item.client.node_id),
+            num_examples=_examples(reply),
+            weight=item.weight,
+            payload_bytes=item.payload_bytes,
+            envelope_bytes=item.envelope_bytes,
+            downlink_payload_bytes=item.downlink_payload_bytes,
+            downlink_envelope_bytes=item.downlink_envelope_bytes,
+            bits_asked=codec_bits,
+            bits_source=item.budget.source,
+            bits_per_coordinate=_rate(item.payload_bytes, self._dim),
+            uplink_mbps_estimate=item.uplink_mbps,
+            train_seconds=reply.train_seconds if reply else 0.0,
+            encode_seconds=reply.encode_seconds if reply else 0.0,
+            decode_seconds=item.decode_seconds,
+            train_loss=reply.train_loss if reply else None,
+            vnmse=reply.vnmse if reply else None,
+            update_norm=item.norm,
+            clip_factor=item.clip_factor,
+            cosine=outlier.cosine if outlier else None,
+            outlier=outlier.flag if outlier else None,
+            device=reply.device if reply else item.client.device,
+            outcome=item.verdict,
+            reject_reason=item.reject_reason,
+            round_asked=item.round_asked,
+            staleness=item.staleness,
+        )
 
 
 def _rate(payload_bytes: int, coordinates: int) -> float:
@@ -122,24 +231,12 @@ def _mean_loss(used: list[ClientOutcome]) -> float | None:
     return sum(reply.num_examples * reply.train_loss for reply in replies) / weight if weight else None
 
 
-def _client_result(item: ClientOutcome, dim: int) -> ClientResult:
-    reply = item.reply
-    return ClientResult(
-        client=item.client.name,
-        client_id=str(item.client.client_id),
-        node_id=str(item.client.node_id),
-        num_examples=_examples(reply),
-        payload_bytes=item.payload_bytes,
-        envelope_bytes=item.envelope_bytes,
-        bits_per_coordinate=_rate(item.payload_bytes, dim),
-        train_seconds=reply.train_seconds if reply else 0.0,
-        encode_seconds=reply.encode_seconds if reply else 0.0,
-        decode_seconds=item.decode_seconds,
-        train_loss=reply.train_loss if reply else None,
-        vnmse=reply.vnmse if reply else None,
-        device=reply.device if reply else item.client.device,
-        reject_reason=item.reject_reason,
-    )
+def _status(outcome: RoundOutcome, *, rolled_back: bool) -> RoundStatus:
+    if rolled_back:
+        return "rolled-back"
+    if outcome.mean is None:
+        return "skipped"
+    return "partial" if len(outcome.applied) < outcome.wanted else "ok"
 
 
 def _examples(reply: TrainReply | None) -> int:

@@ -5,21 +5,26 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
-from fedcomp.errors import FedcompError
-from fedcomp.flower.messages import ClientDescription, MalformedMessage
+from fedcomp.errors import ConfigError, FedcompError
+from fedcomp.flower.messages import ClientDescription, ClientQuery, MalformedMessage
 from fedcomp.seeds import COHORT_CLIENT_ID
-from server_app.exchange import Failure, exchange
+from server_app.exchange import POLL_SECONDS, Failure, Mailbox
+from server_app.ledger import Ledger
 
 log = logging.getLogger("fedcomp.server")
 
+INTRODUCTION_SECONDS = 60.0
+"""How long the first round waits for nodes that are connected but have not said who they are."""
+
 
 class TooFewClients(FedcompError):
-    """Fewer clients than `min-clients` answered within `node-timeout`."""
+    """Fewer clients than needed answered within `node-timeout`."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,10 @@ class Client:
         Where Flower reaches it in this run.
     device, version
         As it describes itself.
+    bits, uplink_mbps
+        What its site's profile allows; None when it does not say.
+    simulated
+        Whether it shares a machine with the server.
     """
 
     name: str
@@ -41,72 +50,139 @@ class Client:
     node_id: int
     device: str
     version: str
+    bits: float | None = None
+    uplink_mbps: float | None = None
+    simulated: bool = False
 
 
 class Roster:
-    """The clients of one run, asked once who they are."""
+    """The clients of one run, each asked once a connection who it is.
 
-    def __init__(self, grid: Grid) -> None:
+    Parameters
+    ----------
+    grid
+        Flower's connection to the nodes.
+    run_id
+        The run whose state clients are asked for.
+    ledger
+        What is known of each client; which model it keeps is noted when it connects.
+    num_partitions
+        Into how many parts the data was divided when the run began; None at its first start.
+    """
+
+    def __init__(self, grid: Grid, run_id: str, ledger: Ledger, num_partitions: int | None = None) -> None:
         self._grid = grid
+        self._ledger = ledger
+        self._run_id = run_id
         self._by_node: dict[int, Client] = {}
         self._failed: set[int] = set()
+        self._queries = Mailbox(grid)
+        self._introduced = False
+        self.num_partitions = num_partitions
 
-    def wait_for(self, count: int, *, timeout: float) -> list[Client]:
-        """Return the connected clients in the order of their ids once there are ``count``.
+    def wait_for(self, count: int, *, timeout: float, busy: Callable[[], set[int]] = set) -> list[Client]:
+        """Return the connected clients that are not busy, in the order of their ids, once there are ``count``.
+
+        Parameters
+        ----------
+        count
+            How many are needed.
+        timeout
+            Seconds to wait for them.
+        busy
+            Returns the nodes that still work on an earlier message.
 
         Raises
         ------
         TooFewClients
-            When fewer have answered after ``timeout`` seconds.
+            When there are fewer after ``timeout`` seconds.
+        ConfigError
+            When a client's data are divided into another number of parts than the run's.
         """
-        deadline = time.monotonic() + timeout
-        announced = -1
+        started = time.monotonic()
+        announced = ""
         while True:
-            connected = self._connected(deadline)
-            if len(connected) >= count:
-                return connected
-            if len(connected) != announced:
-                log.info("waiting for clients: %d of at least %d are there", len(connected), count)
-                announced = len(connected)
-            if time.monotonic() > deadline:
+            connected = self.connected()
+            working = busy()
+            free = [client for client in connected if client.node_id not in working]
+            seconds = time.monotonic() - started
+            if self._queries.waiting and not self._introduced and seconds < min(timeout, INTRODUCTION_SECONDS):
+                line = f"{len(self._queries.waiting)} nodes have not said who they are"
+            elif len(free) >= count:
+                # From now on a node that is new joins the round after its answer; no round waits for it.
+                self._introduced = True
+                return free
+            elif seconds > timeout:
                 raise TooFewClients(
-                    f"{len(connected)} clients answered within {timeout:g} s, min-clients is {count}; "
-                    "start more clients, lower min-clients or raise node-timeout"
+                    f"{len(connected)} clients answered within {timeout:g} s{_working(len(connected) - len(free))}, "
+                    f"min-clients is {count}; start more clients, lower min-clients or raise node-timeout"
                 )
-            time.sleep(0.2)
+            else:
+                names = ", ".join(client.name for client in connected if client.node_id in working)
+                line = f"{len(free)} of at least {count} are free" + (f"; still at work: {names}" if names else "")
+            if line != announced:
+                log.info("waiting for clients: %s", line)
+                announced = line
+            time.sleep(POLL_SECONDS)
 
-    def _connected(self, deadline: float) -> list[Client]:
+    def connected(self) -> list[Client]:
+        """Return the clients that are connected and have said who they are, in the order of their ids."""
         nodes = set(self._grid.get_node_ids())
-        new = sorted(nodes - self._by_node.keys() - self._failed)
+        # A node that could not say who it is may try again when it comes back.
+        self._failed &= nodes
+        self._queries.drop(self._queries.waiting - nodes)
+        new = sorted(nodes - self._by_node.keys() - self._failed - self._queries.waiting)
         if new:
-            self._describe(new, deadline)
-        connected = [client for node, client in self._by_node.items() if node in nodes]
-        return sorted(connected, key=lambda client: client.client_id)
+            query = ClientQuery(self._run_id).to_record()
+            self._queries.send({node: Message(query, dst_node_id=node, message_type=MessageType.QUERY) for node in new})
+        for node, reply in self._queries.replies(deadline=0.0):
+            self._take(node, reply)
+        there = [client for node, client in self._by_node.items() if node in nodes]
+        return sorted(there, key=lambda client: client.client_id)
 
-    def _describe(self, nodes: list[int], deadline: float) -> None:
-        messages = {
-            node: Message(RecordDict({"config": ConfigRecord()}), dst_node_id=node, message_type=MessageType.QUERY)
-            for node in nodes
-        }
-        for node, reply in exchange(self._grid, messages, deadline=max(deadline, time.monotonic() + 30.0)):
-            if isinstance(reply, Failure):
-                log.warning("node %d did not say who it is: %s", node, reply.reason)
-                self._failed.add(node)
-                continue
+    def at(self, node_id: int) -> Client | None:
+        """Return the client that was seen at a node."""
+        return self._by_node.get(node_id)
+
+    def _take(self, node: int, reply: Message | Failure) -> None:
+        if isinstance(reply, Failure):
+            reason = reply.reason
+        else:
             try:
-                description = ClientDescription.from_record(reply.content)
+                self._admit(node, ClientDescription.from_record(reply.content))
+                return
             except MalformedMessage as error:
-                log.warning("node %d did not say who it is: %s", node, error)
-                self._failed.add(node)
-                continue
-            client_id = _client_id(description)
-            twin = next((c for c in self._by_node.values() if c.name == description.client), None)
-            if twin is not None:
-                # The same client came back under another node id; the old one is gone.
-                del self._by_node[twin.node_id]
-            self._by_node[node] = Client(
-                description.client, client_id, node, device=description.device, version=description.version
+                reason = str(error)
+        log.warning("node %d did not say who it is: %s", node, reason)
+        self._failed.add(node)
+
+    def _admit(self, node: int, description: ClientDescription) -> None:
+        self.num_partitions = self.num_partitions or description.num_partitions
+        if description.num_partitions != self.num_partitions:
+            raise ConfigError(
+                f"{description.client} divides the data into {description.num_partitions} parts, this run into "
+                f"{self.num_partitions}; start all clients with num-partitions={self.num_partitions}"
             )
+        known = self._ledger[description.client]
+        if description.holds_version < 0:
+            known.held_version = None  # it lost what it kept
+        elif known.held_version is None:
+            known.held_version = description.holds_version
+        twin = next((c for c in self._by_node.values() if c.name == description.client), None)
+        if twin is not None:
+            # The same client came back under another node id; the old one is gone.
+            log.info("%s is back under another node id", description.client)
+            del self._by_node[twin.node_id]
+        self._by_node[node] = Client(
+            description.client,
+            _client_id(description),
+            node,
+            device=description.device,
+            version=description.version,
+            bits=description.bits or None,
+            uplink_mbps=description.uplink_mbps or None,
+            simulated=description.simulated,
+        )
 
 
 def _client_id(description: ClientDescription) -> int:
@@ -115,3 +191,7 @@ def _client_id(description: ClientDescription) -> int:
         return description.partition_id
     digest = hashlib.blake2b(description.client.encode(), digest_size=8, person=b"fedcomp-site").digest()
     return int.from_bytes(digest, "little") % COHORT_CLIENT_ID
+
+
+def _working(count: int) -> str:
+    return f" ({count} of them still at work)" if count else ""

@@ -1,4 +1,4 @@
-"""One round: pick a cohort, send the model, take the updates as they come, form the mean.
+"""Synchronous rounds: draw a cohort, send the model, take the updates as they come, form the mean.
 
 A client that fails, is late or sends anything wrong is rejected by name with the reason in the records; the round goes
 on with the others.
@@ -6,204 +6,121 @@ on with the others.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import replace
 
-from flwr.app import Message, MessageType
-from flwr.serverapp import Grid
-from torch import Tensor
-
-import fedcomp
-from fedcomp.aggregation import MeanEstimate, MeanEstimator
-from fedcomp.errors import EmptyMean, PayloadError
-from fedcomp.flower.messages import TrainReply, TrainRequest, message_bytes
-from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed, permutation
-from fedcomp.vectors import VectorSpec
-from server_app.buffers import RawMean
-from server_app.exchange import Failure, exchange
+from server_app.assignments import Assignment, assign, measured
+from server_app.coordinator import Coordinator
+from server_app.exchange import Mailbox
+from server_app.intake import Intake, read_reply
+from server_app.outcomes import ClientOutcome, RoundOutcome
 from server_app.roster import Client
+from server_app.samplers import Candidate, draw
 
-log = logging.getLogger("fedcomp.server")
 
+class RoundLoop:
+    """Runs rounds one after the other.
 
-@dataclass(frozen=True)
-class ClientOutcome:
-    """What one client did in one round.
-
-    Attributes
-    ----------
-    client
-        Who.
-    reply
-        Its reply without payload and raw tensors, or None when none could be read.
-    payload_bytes, envelope_bytes
-        Bytes of the payload, and of everything Flower sends around it.
-    decode_seconds
-        Time the server took to check, decode and add it.
-    reject_reason
-        Why it was not used; None when it was.
+    Flower cannot take a request back. One whose reply has not come when its round ends is looked for until the next
+    round ends; meanwhile its client is not asked again.
     """
 
-    client: Client
-    reply: TrainReply | None = None
-    payload_bytes: int = 0
-    envelope_bytes: int = 0
-    decode_seconds: float = 0.0
-    reject_reason: str | None = None
+    def __init__(self, coordinator: Coordinator) -> None:
+        self._run = coordinator
+        self._late = Mailbox(coordinator.grid)
+        self._outstanding: dict[int, Assignment] = {}
+        self._expires = 0.0
 
+    def run_round(self) -> RoundOutcome:
+        """Run the next round up to its mean; the model is not touched.
 
-@dataclass
-class RoundOutcome:
-    """What one round brought.
+        Raises
+        ------
+        TooFewClients
+            When `min-clients` are not free in time.
+        """
+        run, config = self._run, self._run.plan.config
+        round_index = run.state.round_index + 1
+        outcome = RoundOutcome(round_index, run.state.broadcaster.version or 0, started=time.perf_counter())
+        intake = Intake(run.plan, run.state, outcome)
 
-    Attributes
-    ----------
-    outcomes
-        One entry a client asked.
-    mean
-        The mean update, or None when no update could be used.
-    raw
-        The model's integer and bool tensors after the round.
-    downlink_payload_bytes, downlink_envelope_bytes
-        Sum over the clients asked.
-    """
+        def busy() -> set[int]:
+            self._take_late(intake)
+            return self._late.waiting
 
-    outcomes: list[ClientOutcome] = field(default_factory=list)
-    mean: MeanEstimate | None = None
-    raw: Mapping[str, Tensor] = field(default_factory=dict)
-    downlink_payload_bytes: int = 0
-    downlink_envelope_bytes: int = 0
+        clients = run.roster.wait_for(config.min_clients, timeout=config.node_timeout, busy=busy)
+        cohort = draw_cohort(run, clients, config.clients_per_round + config.over_selection, number=round_index)
+        assignments, refused = assign(cohort, run.plan, run.state, round_index=round_index)
+        for item in refused:
+            intake.note(item)
+        outcome.wanted = min(config.clients_per_round or len(cohort), len(cohort))
+        # Twice the deadline, so that Flower still takes a reply while the next round looks for it.
+        ttl = 2 * config.round_timeout
+        messages = {node: asked.message(ttl=ttl) for node, asked in assignments.items()}
+        assignments = measured(assignments, messages)
+        mailbox, sent = Mailbox(run.grid), time.monotonic()
+        mailbox.send(messages)
+        messages.clear()
+        in_order = not (config.over_selection or config.target_upload_seconds)
+        for node, reply in mailbox.replies(deadline=sent + config.round_timeout, in_order=in_order):
+            asked = assignments.pop(node)
+            item = intake.take(reply, asked)
+            if not in_order:
+                observe_uplink(run, item, time.monotonic() - sent)
+            if config.over_selection and intake.accepted >= outcome.wanted:
+                break
+        enough = bool(config.over_selection) and intake.accepted >= outcome.wanted
+        for asked in assignments.values():
+            if enough:
+                intake.note(replace(asked.outcome, verdict="over-selected", reject_reason="enough others were faster"))
+            else:
+                intake.note(replace(asked.outcome, verdict="rejected", reject_reason="no reply before the deadline"))
+        self._take_late(intake)
+        self._late, self._outstanding, self._expires = mailbox, assignments, sent + ttl
+        intake.finish()
+        return outcome
 
-
-@dataclass(frozen=True)
-class RoundPlan:
-    """What stays the same over all rounds of a run.
-
-    Attributes
-    ----------
-    layout
-        Layout of the model's state dict.
-    secret
-        The run secret.
-    compressor
-        Spec string of the uplink's compressor.
-    timeout
-        Seconds until a round ends without the missing replies.
-    """
-
-    layout: VectorSpec
-    secret: bytes
-    compressor: str
-    timeout: float
-
-
-def choose_cohort(clients: Sequence[Client], count: int, *, secret: bytes, round_index: int) -> list[Client]:
-    """Return ``count`` clients (all when 0) drawn uniformly without replacement, in the order of their ids."""
-    ordered = sorted(clients, key=lambda client: client.client_id)
-    if count == 0 or count >= len(ordered):
-        return ordered
-    seed = derive_seed(secret, round_index, COHORT_CLIENT_ID, "cohort")
-    return [ordered[index] for index in sorted(permutation(seed, len(ordered))[:count])]
-
-
-def run_round(
-    grid: Grid,
-    cohort: Sequence[Client],
-    plan: RoundPlan,
-    *,
-    model: Tensor,
-    raw: Mapping[str, Tensor],
-    round_index: int,
-) -> RoundOutcome:
-    """Send ``model`` to the cohort and return the mean of the updates that came back in time and in order."""
-    result = RoundOutcome(raw=raw)
-    codec = fedcomp.compressor(plan.compressor)
-    downlink_seed = derive_seed(plan.secret, round_index, COHORT_CLIENT_ID, "downlink")
-    downlink = fedcomp.compressor("identity").encode(model, seed=downlink_seed, shapes=plan.layout.shapes)
-    requests = {
-        client.node_id: TrainRequest(
-            payload=downlink,
-            raw=raw,
-            payload_seed=downlink_seed,
-            layout=plan.layout.fingerprint,
-            client=client.name,
-            round_index=round_index,
-            compressor=str(codec.for_member(rank, len(cohort)).spec),
-            encode_seed=derive_seed(
-                plan.secret, round_index, COHORT_CLIENT_ID if codec.shares_seed else client.client_id, "rotation"
-            ),
-            training_seed=derive_seed(plan.secret, round_index, client.client_id, "training"),
-        )
-        for rank, client in enumerate(cohort)
-    }
-    deadline = time.monotonic() + plan.timeout
-    messages = {
-        node: Message(
-            request.to_record(),
-            dst_node_id=node,
-            message_type=MessageType.TRAIN,
-            group_id=str(round_index),
-            ttl=plan.timeout,
-        )
-        for node, request in requests.items()
-    }
-    if messages:
-        # The messages differ in their short config record only, so one tells the size of all.
-        size = message_bytes(next(iter(messages.values())))
-        result.downlink_payload_bytes = len(downlink) * len(messages)
-        result.downlink_envelope_bytes = (size - len(downlink)) * len(messages)
-    estimator = MeanEstimator(plan.layout.dim)
-    raw_mean = RawMean(raw)
-    by_node = {client.node_id: client for client in cohort}
-    for node, reply in exchange(grid, messages, deadline=deadline):
-        outcome = _take(reply, by_node[node], requests[node], estimator, raw_mean)
-        if outcome.reject_reason is not None:
-            log.warning("round %d: %s rejected: %s", round_index, outcome.client.name, outcome.reject_reason)
-        result.outcomes.append(outcome)
-    try:
-        result.mean = estimator.result()
-        result.raw = raw_mean.result()
-    except (EmptyMean, PayloadError) as error:
-        log.warning("round %d: no update could be used, the model is kept: %s", round_index, error)
-    return result
-
-
-def _take(
-    message: Message | Failure, client: Client, request: TrainRequest, estimator: MeanEstimator, raw_mean: RawMean
-) -> ClientOutcome:
-    if isinstance(message, Failure):
-        return ClientOutcome(client, reject_reason=message.reason)
-    total_bytes = message_bytes(message)
-    started = time.perf_counter()
-    try:
-        reply = TrainReply.from_record(message.content)
-    except PayloadError as error:
-        return ClientOutcome(client, envelope_bytes=total_bytes, reject_reason=f"{type(error).__name__}: {error}")
-    size = len(reply.payload)
-    reason = None
-    try:
-        if (reply.client, reply.round_index) != (request.client, request.round_index):
-            reason = (
-                f"reply is of {reply.client}, round {reply.round_index}, not {request.client}, {request.round_index}"
+    def _take_late(self, intake: Intake) -> None:
+        """Note replies to the round before; they are not mixed in."""
+        for node, reply in self._late.replies(deadline=0.0):
+            asked = self._outstanding.pop(node)
+            found = read_reply(reply, asked, self._run.state).outcome
+            reason = found.reject_reason or "the reply came after its round had ended"
+            # The bytes of the request were counted in its own round.
+            intake.note(
+                replace(
+                    found,
+                    verdict="late",
+                    reject_reason=reason,
+                    round_asked=asked.request.round_index,
+                    downlink_payload_bytes=0,
+                    downlink_envelope_bytes=0,
+                )
             )
-        else:
-            checked = raw_mean.check(reply.raw)
-            estimator.add(reply.payload, weight=reply.num_examples, seed=request.encode_seed)
-            raw_mean.add(checked, weight=reply.num_examples)
-    except PayloadError as error:
-        reason = f"{type(error).__name__}: {error}"
-    return ClientOutcome(
-        client,
-        reply=_without_tensors(reply),
-        payload_bytes=size,
-        envelope_bytes=total_bytes - size,
-        decode_seconds=time.perf_counter() - started,
-        reject_reason=reason,
-    )
+        if time.monotonic() > self._expires:
+            self._late.drop(self._late.waiting)
 
 
-def _without_tensors(reply: TrainReply) -> TrainReply:
-    # What is kept for the records must not hold on to a payload, or memory would grow with the cohort.
-    return TrainReply(**{**vars(reply), "payload": b"", "raw": {}})
+def draw_cohort(run: Coordinator, clients: Sequence[Client], count: int, *, number: int) -> list[tuple[Client, float]]:
+    """Return ``count`` of the clients (all when 0) in the order of their ids, each with its relative chance."""
+    candidates = [
+        Candidate(client.name, client.client_id, known.examples, known.asked, known.replied)
+        for client in clients
+        for known in (run.state.ledger[client.name],)
+    ]
+    by_name = {client.name: client for client in clients}
+    seed = run.plan.cohort_seed(number, "cohort")
+    return [
+        (by_name[item.name], chance) for item, chance in draw(run.plan.config.sampler, candidates, count, seed=seed)
+    ]
+
+
+def observe_uplink(run: Coordinator, item: ClientOutcome, seconds: float) -> None:
+    """Learn a client's bandwidth from a reply that took ``seconds`` from request to reply."""
+    if item.reply is None or item.client.simulated:
+        return
+    transfer = seconds - item.reply.train_seconds - item.reply.encode_seconds
+    if transfer > 0:
+        sent = item.payload_bytes + item.envelope_bytes
+        run.state.uplinks.observe(item.client.name, bytes_up=sent, seconds=transfer)

@@ -8,7 +8,7 @@ The model is a single flat array: these strategies work coordinate by coordinate
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -22,6 +22,8 @@ from fedcomp.errors import ConfigError
 from fedcomp.run_config import RunConfig
 
 _MODEL = "model"
+# What Flower's strategies remember between rounds: FedAdam and FedYogi by array name, FedAvgM in a list.
+_MOMENTS = {"m_t": False, "v_t": False, "momentum_vector": True}
 
 
 def build_strategy(config: RunConfig) -> FedAvg:
@@ -84,6 +86,26 @@ class ServerOptimizer:
         if arrays is None:
             raise RuntimeError(f"{type(self._strategy).__name__} returned no arrays for a reply of weight {weight}")
         return torch.from_numpy(arrays[_MODEL].numpy().copy()).float()
+
+    def state(self) -> dict[str, Tensor]:
+        """Return copies of the moments, by name; empty before the first step and for strategies without any."""
+        found: dict[str, Tensor] = {}
+        for name in _MOMENTS:
+            value = getattr(self._strategy, name, None)
+            if value:
+                (array,) = value.values() if isinstance(value, dict) else value
+                found[name] = torch.from_numpy(array.copy())
+        return found
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Replace the moments by those of ``state``."""
+        for name, as_list in _MOMENTS.items():
+            if hasattr(self._strategy, name):
+                array = state[name].numpy().copy() if name in state else None
+                setattr(self._strategy, name, None if array is None else [array] if as_list else {_MODEL: array})
+        # FedAvgM takes the first model that it is shown for its own; what it had is of the past.
+        if hasattr(self._strategy, "current_arrays"):
+            self._strategy.current_arrays = None
 
 
 @contextmanager

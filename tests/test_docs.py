@@ -31,7 +31,7 @@ def rows(text: str) -> dict[str, str]:
 @pytest.mark.parametrize("key", RunConfig().to_mapping())
 def test_every_setting_is_documented_with_its_default(key: str) -> None:
     value = RunConfig().to_mapping()[key]
-    written = f'"{value}"' if isinstance(value, str) else str(value)
+    written = f'"{value}"' if isinstance(value, str) else str(value).lower()
     assert rows(CONFIGURATION).get(key) == written
 
 

@@ -51,7 +51,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.flower": BASE
     | {"fedcomp.aggregation", "fedcomp.compressors", "fedcomp.config", "fedcomp.feedback", "fedcomp.flower"}
     | {"fedcomp.vectors"},
-    "fedcomp.flower.messages": BASE,
+    "fedcomp.flower.messages": BASE | {"fedcomp.downlink"},
     "fedcomp.superlink": BASE | {"fedcomp.config", "fedcomp.processes"},
     "fedcomp.simulation": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.superlink"},
     "fedcomp.commands": {"fedcomp", "dashboard"},

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcomp import __version__
-from fedcomp.commands import bench, compressors, runs, show, simulate
+from fedcomp.commands import bench, compressors, export, runs, show, simulate, stop
 from fedcomp.errors import FedcompError
 
 app = typer.Typer(
@@ -21,6 +21,8 @@ app = typer.Typer(
 app.command("simulate")(simulate.simulate)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
+app.command("stop")(stop.stop)
+app.command("export")(export.export)
 app.command("compressors")(compressors.compressors)
 app.add_typer(bench.app, name="bench")
 

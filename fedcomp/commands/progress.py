@@ -10,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from dashboard.schemas import RoundDetail
 from dashboard.store import RunStore
+from fedcomp.commands.tables import round_status
 
 
 class RunProgress:
@@ -65,8 +66,9 @@ class RunProgress:
 
 def _line(item: RoundDetail, uplink: int) -> str:
     accuracy = "-" if item.accuracy is None else f"{item.accuracy:.3f}"
-    rejected = f", {item.rejected} rejected" if item.rejected else ""
+    status = round_status(item)
     return (
         f"round {item.round_index}: accuracy {accuracy}, uplink {uplink / 1e6:.2f} MB so far, "
-        f"{item.bits_per_coordinate:.3f} bits/coordinate{rejected}, {item.seconds:.1f} s"
+        f"{item.bits_per_coordinate:.3f} bits/coordinate, {item.seconds:.1f} s"
+        f"{f' · {status}' if status else ''}{f' · {item.note}' if item.note else ''}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import tomllib
@@ -28,11 +29,17 @@ from fedcomp.simulation import SimulationFailed, share_resources
 from fedcomp.simulation import simulate as run_simulation
 from fedcomp.superlink import tail
 
+DEFAULT_CLIENTS = 10
 FLOAT32_BITS = 32.0
 
 
 def simulate(
-    clients: Annotated[int, typer.Option(min=1, help="Number of simulated clients.")] = 10,
+    clients: Annotated[
+        int | None, typer.Option(min=1, help="Number of simulated clients; 10, or what the resumed run has.")
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with a run: its id or the start of it, its name, or 'latest'.")
+    ] = None,
     compressor: Annotated[str | None, typer.Option(help="Compressor of the uplink, such as eden:bits=2.")] = None,
     rounds: Annotated[int | None, typer.Option(min=1, help="Number of rounds.")] = None,
     task: Annotated[str | None, typer.Option(help="What is trained, such as emnist.")] = None,
@@ -59,9 +66,13 @@ def simulate(
     }
     settings = {**_from_file(config), **_from_pairs(run_config or [])}
     settings |= {key: value for key, value in options.items() if value is not None}
+    if resume is not None:
+        earlier, parts = _resumed(resume)
+        settings = {**earlier, **settings}
+        clients = clients or parts
     RunConfig.from_mapping(settings)  # wrong settings are told at once, not after Flower has started
     gpu_count = preflight(settings)
-    resources = share_resources(clients, cpu_count=os.cpu_count() or 1, gpu_count=gpu_count)
+    resources = share_resources(clients or DEFAULT_CLIENTS, cpu_count=os.cpu_count() or 1, gpu_count=gpu_count)
 
     console = Console()
     console.print(f"records in {home()}")
@@ -98,6 +109,25 @@ def print_verdict(run: RunDetail) -> None:
             f"uplink {sent / 1e6:.2f} MB instead of {sent * factor / 1e6:.2f} MB: {factor:.1f}x smaller than float32; "
             f"see `{program()} show {run.id}`"
         )
+
+
+def _resumed(reference: str) -> tuple[Mapping[str, Value], int | None]:
+    """Return the settings of a run that is to go on, and into how many parts its data is divided."""
+    with RunStore(database_url()) as store:
+        run = store.find_run(reference)
+    if run.status in ("queued", "running"):
+        # A run whose process was killed still says so; one that really runs would be ruined by a second.
+        typer.echo(f"run {run.id} says it is {run.status}; going on from its last checkpoint", err=True)
+    if run.checkpoint_path is None:
+        raise ConfigError(f"run {run.id} has no checkpoint to resume from; start it anew")
+    try:
+        parts = json.loads((Path(run.checkpoint_path) / "state.json").read_text(encoding="utf-8"))["num_partitions"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"checkpoint {run.checkpoint_path} cannot be read: {error}; give --clients") from error
+    known = RunConfig().to_mapping()
+    return {key: value for key, value in run.config.items() if key in known and isinstance(value, Value)} | {
+        "resume": run.id
+    }, parts
 
 
 def _cause(error: SimulationFailed, run: RunDetail | None) -> str:

@@ -9,23 +9,60 @@ from rich.table import Table
 
 from dashboard.schemas import RoundDetail, RunDetail, RunSummary
 
+_WORDS = frozenset({"run", "name", "task", "compressor", "status", "client", "device"})
+
 
 def rounds_table(run: RunDetail) -> Table:
-    """Return one line a round: accuracy, loss, bytes, rate, time."""
-    table = _table(
+    """Return one line a round: accuracy, loss, clients, payload bytes both ways, rate, time, what was not in order."""
+    table = make_table(
         f"run {run.id}: {run.task}, {run.compressor}",
-        ("round", "accuracy", "loss", "clients", "uplink bytes", "envelope bytes", "bits/coordinate", "seconds"),
+        (
+            "round",
+            "accuracy",
+            "loss",
+            "clients",
+            "uplink\nbytes",
+            "downlink\nbytes",
+            "bits/\ncoord.",
+            "seconds",
+            "status",
+        ),
     )
     for item in run.rounds:
         table.add_row(*_round_cells(item))
     return table
 
 
+def round_notes(run: RunDetail) -> list[str]:
+    """Return one line for each round that has a note."""
+    return [f"round {item.round_index} ({item.status}): {item.note}" for item in run.rounds if item.note]
+
+
+def round_status(item: RoundDetail) -> str:
+    """Say what was not as planned in a round, such as ``partial: 1 rejected, 2 late``; nothing for a round in order."""
+    counts = [f"{count} {name}" for count, name in ((item.rejected, "rejected"), (item.late, "late")) if count]
+    marks = [] if item.status == "ok" else [item.status]
+    return ": ".join(marks + ([", ".join(counts)] if counts else []))
+
+
 def runs_table(runs: Iterable[RunSummary]) -> Table:
     """Return one line a run, newest first."""
-    table = _table(
+    table = make_table(
         None,
-        ("run", "name", "task", "compressor", "seed", "status", "rounds", "accuracy", "uplink MB", "bits/coordinate"),
+        (
+            "run",
+            "name",
+            "task",
+            "compressor",
+            "seed",
+            "status",
+            "rounds",
+            "accuracy",
+            "uplink\nMB",
+            "down-\nlink MB",
+            "bits/\ncoord.",
+        ),
+        padding=0,
     )
     for run in runs:
         table.add_row(
@@ -38,6 +75,7 @@ def runs_table(runs: Iterable[RunSummary]) -> Table:
             f"{run.rounds_done}/{run.num_rounds}",
             number(run.last_accuracy, ".4f"),
             f"{run.total_uplink_payload_bytes / 1e6:.2f}",
+            f"{run.total_downlink_payload_bytes / 1e6:.2f}",
             number(run.mean_bits_per_coordinate, ".3f"),
         )
     return table
@@ -46,6 +84,18 @@ def runs_table(runs: Iterable[RunSummary]) -> Table:
 def number(value: float | None, form: str) -> str:
     """Format a number that may be missing."""
     return "-" if value is None else format(value, form)
+
+
+def make_table(title: str | None, columns: Sequence[str], *, padding: int = 1) -> Table:
+    """Return an empty table: numbers to the right and whole, words to the left and folded where space is short."""
+    table = Table(title=title, title_justify="left", padding=(0, padding))
+    for column in columns:
+        words = column in _WORDS
+        # A run's id is there to be copied.
+        table.add_column(
+            column, justify="left" if words else "right", overflow="fold", no_wrap=not words or column == "run"
+        )
+    return table
 
 
 def print_table(table: Table) -> None:
@@ -57,23 +107,14 @@ def print_table(table: Table) -> None:
 
 
 def _round_cells(item: RoundDetail) -> Sequence[str]:
-    clients = f"{item.clients}" + (f" ({item.rejected} rejected)" if item.rejected else "")
     return (
         str(item.round_index),
         number(item.accuracy, ".4f"),
         number(item.loss, ".4f"),
-        clients,
+        f"{item.clients}/{item.asked}" if item.asked else f"{item.clients}",
         f"{item.uplink_payload_bytes:,}",
-        f"{item.uplink_envelope_bytes:,}",
+        f"{item.downlink_payload_bytes:,}",
         number(item.bits_per_coordinate, ".3f"),
         f"{item.seconds:.1f}",
+        round_status(item),
     )
-
-
-def _table(title: str | None, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(
-            column, justify="left" if column in {"run", "name", "task", "compressor", "status"} else "right"
-        )
-    return table

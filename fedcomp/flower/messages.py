@@ -15,11 +15,13 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, Re
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from torch import Tensor
 
+from fedcomp.downlink import ModelPart
 from fedcomp.errors import PayloadError
 
 PAYLOAD_STYPE = "fedcomp.payload"
 _PAYLOAD = "payload"
-_ARRAYS, _RAW, _CONFIG, _METRICS = "arrays", "raw", "config", "metrics"
+_NO_BASE = -1
+_PARTS, _ARRAYS, _RAW, _CONFIG, _METRICS = "parts", "arrays", "raw", "config", "metrics"
 
 
 class MalformedMessage(PayloadError):
@@ -32,38 +34,86 @@ class TrainRequest:
 
     Attributes
     ----------
-    payload
-        The global model's vector, encoded with ``payload_seed``.
+    parts
+        Payloads that lead from the model the client holds to the one it is to train; none when it holds that one.
     raw
         The global model's integer and bool tensors.
     layout
         ``VectorSpec.fingerprint`` of the server's model.
-    client, round_index
-        Whom it is for and in which round.
+    run, client, round_index
+        Of which run, whom it is for, and in which round. In asynchronous mode ``round_index`` counts requests.
+    version
+        The model's version; in synchronous mode the number of rounds before it.
     compressor
         Spec string of the compressor for the reply.
     encode_seed, training_seed
         Seeds of the rotation and of shuffling and dropout.
+    feedback
+        Whether the client adds what earlier encodings lost, and keeps what this one loses.
+    last_applied_round
+        The last round whose payload of this client is part of the model; 0 for none.
+    void_rounds
+        First and last round of each stretch that was rolled back, flat: what was kept in those is void.
+    replay_from
+        No round at or before this one will be asked for again: older state may go.
+    keeps_model
+        Whether the client keeps the decoded model, for the next request's parts.
     """
 
-    payload: bytes
+    parts: tuple[ModelPart, ...]
     raw: Mapping[str, Tensor]
-    payload_seed: int
     layout: str
+    run: str
     client: str
     round_index: int
+    version: int
     compressor: str
     encode_seed: int
     training_seed: int
+    feedback: bool = False
+    last_applied_round: int = 0
+    void_rounds: tuple[int, ...] = ()
+    replay_from: int = 0
+    keeps_model: bool = False
+
+    @property
+    def void(self) -> list[tuple[int, int]]:
+        """``void_rounds`` as pairs of first and last round."""
+        return list(zip(self.void_rounds[::2], self.void_rounds[1::2], strict=True))
 
     def to_record(self) -> RecordDict:
         """Return the message's content."""
-        return _to_record(self, metrics=())
+        content = RecordDict({_PARTS: ArrayRecord({str(i): _blob(part.payload) for i, part in enumerate(self.parts)})})
+        _add_raw(content, self.raw)
+        values = _config_fields(self, skip=("parts", "raw", "void_rounds"))
+        values["void-rounds"] = list(self.void_rounds)
+        values["part-versions"] = [part.version for part in self.parts]
+        values["part-bases"] = [_NO_BASE if part.base is None else part.base for part in self.parts]
+        values["part-seeds"] = [part.seed for part in self.parts]
+        content[_CONFIG] = ConfigRecord(values)
+        return content
 
     @classmethod
     def from_record(cls, content: RecordDict) -> Self:
         """Read a message's content; raises MalformedMessage."""
-        return cls(**_from_record(cls, content, metrics=()))
+        config = _record(content, _CONFIG, ConfigRecord)
+        arrays = _record(content, _PARTS, ArrayRecord)
+        columns = [_integers(config, f"part-{name}") for name in ("versions", "bases", "seeds")]
+        if any(len(column) != len(arrays) for column in columns):
+            raise MalformedMessage(f"record {_PARTS!r} has {len(arrays)} arrays, its fields {list(map(len, columns))}")
+        parts = tuple(
+            ModelPart(version, None if base == _NO_BASE else base, _unblob(arrays, str(i)), seed)
+            for i, (version, base, seed) in enumerate(zip(*columns, strict=True))
+        )
+        values = {
+            item.name: _field(config, item.name, str(item.type))
+            for item in fields(cls)
+            if item.name not in ("parts", "raw", "void_rounds")
+        }
+        void = tuple(_integers(config, "void-rounds"))
+        if len(void) % 2:
+            raise MalformedMessage(f"field 'void-rounds' is {void!r}, it must be pairs of first and last round")
+        return cls(parts=parts, raw=_raw(content), void_rounds=void, **values)
 
 
 @dataclass(frozen=True)
@@ -80,6 +130,8 @@ class TrainReply:
         Who replies, and to which round.
     device
         Where it trained.
+    holds_version
+        The version of the model that it keeps; -1 when it keeps none.
     num_examples
         The update's weight.
     train_loss, vnmse
@@ -93,6 +145,7 @@ class TrainReply:
     client: str
     round_index: int
     device: str
+    holds_version: int
     num_examples: float
     train_loss: float
     vnmse: float
@@ -103,12 +156,49 @@ class TrainReply:
 
     def to_record(self) -> RecordDict:
         """Return the message's content."""
-        return _to_record(self, metrics=self._METRIC_NAMES)
+        content = RecordDict({_ARRAYS: ArrayRecord({_PAYLOAD: _blob(self.payload)})})
+        _add_raw(content, self.raw)
+        values = _config_fields(self, skip=("payload", "raw"))
+        content[_CONFIG] = ConfigRecord({key: value for key, value in values.items() if key not in self._METRIC_NAMES})
+        content[_METRICS] = MetricRecord({key: float(values[key]) for key in self._METRIC_NAMES})
+        return content
 
     @classmethod
     def from_record(cls, content: RecordDict) -> Self:
         """Read a message's content; raises MalformedMessage."""
-        return cls(**_from_record(cls, content, metrics=cls._METRIC_NAMES))
+        arrays = _record(content, _ARRAYS, ArrayRecord)
+        if len(arrays) != 1:
+            raise MalformedMessage(f"record {_ARRAYS!r} must hold one {PAYLOAD_STYPE} array, it holds {sorted(arrays)}")
+        values: dict[str, Any] = {"payload": _unblob(arrays, _PAYLOAD), "raw": _raw(content)}
+        config = _record(content, _CONFIG, ConfigRecord)
+        metrics = _record(content, _METRICS, MetricRecord)
+        for item in fields(cls):
+            if item.name not in values:
+                source = metrics if _key(item.name) in cls._METRIC_NAMES else config
+                values[item.name] = _field(source, item.name, str(item.type))
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class ClientQuery:
+    """The server's question who a client is.
+
+    Attributes
+    ----------
+    run
+        For which run; the client says which model of it it keeps.
+    """
+
+    run: str
+
+    def to_record(self) -> RecordDict:
+        """Return the message's content."""
+        return RecordDict({_CONFIG: ConfigRecord(_config_fields(self))})
+
+    @classmethod
+    def from_record(cls, content: RecordDict) -> Self:
+        """Read a message's content; raises MalformedMessage."""
+        return cls(run=_field(_record(content, _CONFIG, ConfigRecord), "run", "str"))
 
 
 @dataclass(frozen=True)
@@ -119,16 +209,27 @@ class ClientDescription:
     ----------
     client
         Its name, stable over runs and restarts; seeds and state go by it.
-    partition_id
-        Which part of the task's data it holds.
+    partition_id, num_partitions
+        Which part of the task's data it holds, and of how many.
     device, version
         Where it trains, and the version of fedcomp it runs.
+    bits, uplink_mbps
+        What the site's profile allows; 0 when it does not say.
+    holds_version
+        The version of the run's model that it keeps; -1 when it keeps none.
+    simulated
+        Whether it shares a machine with the server, so that no bandwidth can be measured.
     """
 
     client: str
     partition_id: int
+    num_partitions: int
     device: str
     version: str
+    bits: float = 0.0
+    uplink_mbps: float = 0.0
+    holds_version: int = -1
+    simulated: bool = False
 
     def to_record(self) -> RecordDict:
         """Return the message's content."""
@@ -154,36 +255,27 @@ def _key(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _to_record(item: TrainRequest | TrainReply, metrics: tuple[str, ...]) -> RecordDict:
-    payload = Array(dtype="uint8", shape=(len(item.payload),), stype=PAYLOAD_STYPE, data=item.payload)
-    values = _config_fields(item, skip=("payload", "raw"))
-    content = RecordDict({_ARRAYS: ArrayRecord({_PAYLOAD: payload})})
-    if item.raw:
-        content[_RAW] = ArrayRecord({name: Array(tensor.cpu().numpy()) for name, tensor in item.raw.items()})
-    content[_CONFIG] = ConfigRecord({key: value for key, value in values.items() if key not in metrics})
-    if metrics:
-        content[_METRICS] = MetricRecord({key: float(values[key]) for key in metrics})
-    return content
+def _blob(payload: bytes) -> Array:
+    return Array(dtype="uint8", shape=(len(payload),), stype=PAYLOAD_STYPE, data=payload)
 
 
-def _from_record(
-    cls: type[TrainRequest] | type[TrainReply], content: RecordDict, metrics: tuple[str, ...]
-) -> dict[str, Any]:
-    arrays = _record(content, _ARRAYS, ArrayRecord)
-    payload = arrays.get(_PAYLOAD)
-    if payload is None or payload.stype != PAYLOAD_STYPE or len(arrays) != 1:
-        raise MalformedMessage(f"record {_ARRAYS!r} must hold one {PAYLOAD_STYPE} array, it holds {sorted(arrays)}")
-    raw: dict[str, Tensor] = {}
-    if _RAW in content:
-        raw = {name: _raw_tensor(name, array) for name, array in _record(content, _RAW, ArrayRecord).items()}
-    values: dict[str, Any] = {"payload": payload.data, "raw": raw}
-    config = _record(content, _CONFIG, ConfigRecord)
-    for field in fields(cls):
-        if field.name in values:
-            continue
-        source = _record(content, _METRICS, MetricRecord) if _key(field.name) in metrics else config
-        values[field.name] = _field(source, field.name, str(field.type))
-    return values
+def _unblob(arrays: ArrayRecord, name: str) -> bytes:
+    array = arrays.get(name)
+    if array is None or array.stype != PAYLOAD_STYPE:
+        kinds = {key: item.stype for key, item in arrays.items()}
+        raise MalformedMessage(f"a {PAYLOAD_STYPE} array {name!r} is missing, there are {kinds}")
+    return array.data
+
+
+def _add_raw(content: RecordDict, raw: Mapping[str, Tensor]) -> None:
+    if raw:
+        content[_RAW] = ArrayRecord({name: Array(tensor.cpu().numpy()) for name, tensor in raw.items()})
+
+
+def _raw(content: RecordDict) -> dict[str, Tensor]:
+    if _RAW not in content:
+        return {}
+    return {name: _raw_tensor(name, array) for name, array in _record(content, _RAW, ArrayRecord).items()}
 
 
 def _raw_tensor(name: str, array: Array) -> Tensor:
@@ -201,8 +293,15 @@ def _record(content: RecordDict, name: str, kind: type[Any]) -> Any:
 
 
 def _field(record: Mapping[str, Any], name: str, annotation: str) -> Any:
-    kind = {"str": str, "int": int, "float": float}[annotation]
+    kind = {"str": str, "int": int, "float": float, "bool": bool}[annotation]
     value = record.get(_key(name))
     if type(value) is not kind:
         raise MalformedMessage(f"field {_key(name)!r} is {value!r}, it must be a {kind.__name__}")
+    return value
+
+
+def _integers(record: Mapping[str, Any], key: str) -> list[int]:
+    value = record.get(key)
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        raise MalformedMessage(f"field {key!r} is {value!r}, it must be a list of integers")
     return value

@@ -6,21 +6,28 @@ from flwr.app import Context, Message, MessageType, RecordDict
 
 import fedcomp
 from client_app.app import app
+from fedcomp.downlink import ModelPart
 from fedcomp.errors import ConfigError, SeedMismatch
-from fedcomp.flower.messages import ClientDescription, TrainReply, TrainRequest
+from fedcomp.flower.messages import ClientDescription, ClientQuery, TrainReply, TrainRequest
 from tests.support.runs import identify, settings
 from tests.support.tiny_task import TinyTask
 
 MODEL = TinyTask().build_model(seed=1)
 LAYOUT = fedcomp.VectorSpec.from_state_dict(MODEL.state_dict())
+QUERY = ClientQuery("a-run").to_record()
 VECTOR = LAYOUT.flatten(MODEL.state_dict())
+
+
+def whole(vector: torch.Tensor, *, seed: int = 1) -> ModelPart:
+    return ModelPart(3, None, fedcomp.compressor("identity").encode(vector, seed=1), seed)
 
 
 def request(**changes: object) -> TrainRequest:
     values: dict[str, object] = {
-        "payload": fedcomp.compressor("identity").encode(VECTOR, seed=1),
+        "parts": (whole(VECTOR),),
         "raw": {},
-        "payload_seed": 1,
+        "run": "a-run",
+        "version": 3,
         "layout": LAYOUT.fingerprint,
         "client": "client-0",
         "round_index": 4,
@@ -48,8 +55,7 @@ def test_the_reply_is_the_difference_to_the_received_model() -> None:
     assert again.payload == reply.payload
     assert 0 < reply.vnmse < 1e-4
     # Starting from another model gives another difference, not another end point.
-    moved = fedcomp.compressor("identity").encode(VECTOR + 1, seed=1)
-    other = TrainReply.from_record(call(request(payload=moved).to_record()))
+    other = TrainReply.from_record(call(request(parts=(whole(VECTOR + 1),)).to_record()))
     assert float(fedcomp.decode(other.payload, seed=2).norm()) < float((VECTOR + 1).norm())
 
 
@@ -59,10 +65,10 @@ def test_only_one_payload_array_travels() -> None:
 
 
 def test_it_says_who_it_is() -> None:
-    found = ClientDescription.from_record(call(RecordDict(), MessageType.QUERY))
+    found = ClientDescription.from_record(call(QUERY, MessageType.QUERY))
     assert (found.client, found.partition_id, found.device) == ("client-0", 0, "cpu")
     place: dict[str, str | int] = {"partition-id": 1, "num-partitions": 2, "site": "bank"}
-    named = call(RecordDict(), MessageType.QUERY, **place)
+    named = call(QUERY, MessageType.QUERY, **place)
     assert ClientDescription.from_record(named).client == "bank"
 
 
@@ -71,7 +77,7 @@ def test_it_says_who_it_is() -> None:
     [
         ({"client": "client-9"}, ConfigError, "request is for client 'client-9', this is 'client-0'"),
         ({"layout": "0" * 16}, ConfigError, "the server's model has layout 0000000000000000"),
-        ({"payload_seed": 7}, SeedMismatch, "seed 7 is not the one"),
+        ({"parts": (whole(VECTOR, seed=7),)}, SeedMismatch, "seed 7 is not the one"),
         ({"compressor": "zip"}, ConfigError, "unknown compressor 'zip'"),
     ],
 )
@@ -90,7 +96,7 @@ def test_wrong_requests_are_told(change: dict[str, object], error: type[Exceptio
 )
 def test_a_node_without_its_place_is_told(node_config: dict[str, str | int], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        call(RecordDict(), MessageType.QUERY, **node_config)
+        call(QUERY, MessageType.QUERY, **node_config)
 
 
 def test_training_does_not_change_global_randomness() -> None:

@@ -31,7 +31,8 @@ def test_the_migrated_schema_is_that_of_the_models(url: str) -> None:
     engine = create_engine_for(url)
     upgrade(engine)
     with engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        assert compare_metadata(context, Base.metadata) == []
         inspector = inspect(connection)
         # compare_metadata does not look at these
         for name, table in Base.metadata.tables.items():

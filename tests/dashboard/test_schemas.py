@@ -61,6 +61,22 @@ def test_an_unknown_round_status_is_refused(result: RoundResult) -> None:
         RoundResult(**result.model_dump() | {"status": "fine"})
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("outcome", "lost"), ("bits_source", "guess"), ("downlink_payload_bytes", -1), ("downlink_envelope_bytes", 2**63)],
+)
+def test_impossible_values_of_a_client_are_refused(client: ClientResult, field: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=field):
+        ClientResult(**client.model_dump() | {field: value})
+
+
+def test_a_client_with_a_reason_is_rejected_unless_told_otherwise(client: ClientResult) -> None:
+    given = client.model_dump(exclude={"outcome"})
+    assert ClientResult(**given).outcome == "applied"
+    assert ClientResult(**given | {"reject_reason": "NaN"}).outcome == "rejected"
+    assert ClientResult(**given | {"reject_reason": "came too late", "outcome": "late"}).outcome == "late"
+
+
 def test_values_cannot_be_changed(client: ClientResult) -> None:
     with pytest.raises(ValidationError, match="frozen"):
         client.payload_bytes = 0

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedcomp
-from fedcomp.errors import DimMismatch, EmptyMean, InvalidWeight, NonFinite, PayloadError, SeedMismatch
+from fedcomp.aggregation import l2_norm
+from fedcomp.errors import ConfigError, DimMismatch, EmptyMean, InvalidWeight, NonFinite, PayloadError, SeedMismatch
 
 
 def payloads(count: int, dim: int, spec: str = "eden:bits=3") -> list[tuple[bytes, float, int]]:
@@ -192,3 +193,93 @@ print(peak[1] - peak[0])
 """
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert int(shown.stdout) < 2 * 4 * 2**20
+
+
+@pytest.mark.parametrize("spec", ["eden:bits=2", "eden:bits=2,allocation=adaptive", "identity", "randk:fraction=0.1"])
+@pytest.mark.parametrize("max_norm", [None, 1e30])
+def test_a_decoded_vector_adds_the_same_bits_as_its_payload(spec: str, max_norm: float | None) -> None:
+    streamed, decoded, limited = (fedcomp.MeanEstimator(300) for _ in range(3))
+    for payload, weight, seed in payloads(3, 300, spec):
+        streamed.add(payload, weight=weight / 3, seed=seed)
+        limited.add(payload, weight=weight / 3, seed=seed, max_norm=max_norm)
+        vector = fedcomp.decode(payload, seed=seed)
+        decoded.add_vector(vector, weight=weight / 3, payload_bytes=len(payload), max_norm=max_norm)
+    expected = streamed.result()
+    for other in (decoded.result(), limited.result()):
+        assert torch.equal(other.mean, expected.mean)
+        assert (other.weight, other.clients, other.bytes) == (expected.weight, expected.clients, expected.bytes)
+
+
+@given(
+    st.sampled_from([1e-42, 1e-20, 1.0, 1e25, 1e36]),
+    st.floats(1e-30, 1e30),
+    st.sampled_from([0.25, 1.0, 7.0]),
+)
+def test_a_long_update_is_cut_to_the_limit_and_a_short_one_is_not(size: float, limit: float, weight: float) -> None:
+    x = size * torch.randn(50, generator=torch.Generator().manual_seed(1))
+    length = l2_norm(x)
+    assert length == pytest.approx(float(np.linalg.norm(x.numpy().astype(np.float64))), rel=1e-12)
+    estimator = fedcomp.MeanEstimator(50)
+    estimator.add(fedcomp.compressor("identity").encode(x, seed=1), weight=weight, seed=1, max_norm=limit)
+    cut = estimator._sum / weight
+    assert float(cut.norm()) == pytest.approx(min(length, limit), rel=1e-12)
+    torch.testing.assert_close(cut, x.double() * min(1.0, limit / length), rtol=1e-12, atol=0)
+    assert estimator.result().weight == weight
+
+
+def test_a_clipped_client_moves_the_mean_by_its_share_of_the_limit() -> None:
+    estimator = fedcomp.MeanEstimator(2)
+    codec = fedcomp.compressor("identity")
+    estimator.add(codec.encode(torch.tensor([0.0, 1.0]), seed=1), weight=3.0, seed=1, max_norm=2.0)
+    estimator.add(codec.encode(torch.tensor([3e25, 4e25]), seed=1), weight=1.0, seed=1, max_norm=2.0)
+    torch.testing.assert_close(estimator.result().mean, torch.tensor([0.3, 1.15]))
+
+
+def test_vectors_of_any_kind_are_taken() -> None:
+    estimator = fedcomp.MeanEstimator(3)
+    estimator.add_vector(torch.arange(6.0, requires_grad=True)[::2], weight=1)
+    estimator.add_vector(torch.arange(3).bfloat16(), weight=1)
+    assert torch.equal(estimator.result().mean, torch.tensor([0.0, 1.5, 3.0]))
+    assert (estimator.result().clients, estimator.result().bytes) == (2, 0)
+
+
+def test_a_rejected_vector_changes_nothing() -> None:
+    estimator = fill(fedcomp.MeanEstimator(40), payloads(2, 40))
+    before = estimator.result()
+    x = torch.ones(40)
+    for bad in (math.nan, math.inf, -math.inf):
+        with pytest.raises(NonFinite, match="NaN or an infinity"):
+            estimator.add_vector(torch.where(torch.arange(40) == 39, bad, x), weight=1.0)
+    with pytest.raises(NonFinite):
+        estimator.add_vector(torch.full((40,), 1e39, dtype=torch.float64), weight=1.0, max_norm=1.0)
+    for shape in ((3,), (1,), (1, 40), (40, 1), ()):
+        with pytest.raises(DimMismatch, match="expected are 40 coordinates"):
+            estimator.add_vector(torch.ones(shape), weight=1.0)
+    for weight in (math.nan, -1.0, 2.0**60):
+        with pytest.raises(InvalidWeight):
+            estimator.add_vector(x, weight=weight)
+    with pytest.raises(DimMismatch):
+        estimator.add(payloads(1, 41)[0][0], weight=1.0, seed=0, max_norm=1.0)
+    with pytest.raises(SeedMismatch):
+        estimator.add(payloads(1, 40)[0][0], weight=1.0, seed=5, max_norm=1.0)
+    after = estimator.result()
+    assert torch.equal(before.mean, after.mean)
+    assert (before.weight, before.clients, before.bytes) == (after.weight, after.clients, after.bytes)
+
+
+@pytest.mark.parametrize("max_norm", [0.0, -1.0, math.nan, math.inf])
+def test_bad_limits_are_refused(max_norm: float) -> None:
+    estimator = fedcomp.MeanEstimator(40)
+    with pytest.raises(ConfigError, match="max_norm is"):
+        estimator.add_vector(torch.ones(40), weight=1.0, max_norm=max_norm)
+    with pytest.raises(ConfigError, match="max_norm is"):
+        estimator.add(payloads(1, 40)[0][0], weight=1.0, seed=0, max_norm=max_norm)
+    with pytest.raises(EmptyMean):
+        estimator.result()
+
+
+def test_norms_are_summed_over_all_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fedcomp.aggregation._CHUNK", 16)
+    assert l2_norm(torch.ones(49)) == 7.0
+    assert l2_norm(torch.zeros(0)) == 0.0
+    assert math.isnan(l2_norm(torch.tensor([1.0] * 20 + [math.nan])))

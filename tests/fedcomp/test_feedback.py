@@ -40,3 +40,35 @@ def test_what_cannot_be_encoded_leaves_the_residual() -> None:
         feedback.encode(torch.ones(3), seed=1)
     assert feedback.residual is not None
     assert feedback.residual.tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("spec", ["sign", "topk:fraction=0.1", "eden:bits=1"])
+def test_a_stored_residual_goes_on_where_it_stopped(spec: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    steady = ErrorFeedback(fedcomp.compressor(spec))
+    stored: torch.Tensor | None = None
+    for seed in range(4):
+        x = torch.randn(1000, generator=generator)
+        before = None if stored is None else stored.clone()
+        resumed = ErrorFeedback(fedcomp.compressor(spec), stored)
+        payload = resumed.encode(x, seed=seed)
+        assert payload == steady.encode(x, seed=seed)
+        assert resumed.residual is not None
+        if stored is not None and before is not None:
+            # What was given is the caller's.
+            assert torch.equal(stored, before)
+            torch.testing.assert_close(
+                fedcomp.decode(payload, seed=seed) + resumed.residual, x + stored, rtol=1e-5, atol=1e-5
+            )
+        stored = resumed.residual.clone()
+
+
+def test_a_stored_residual_is_taken_as_float32_without_history() -> None:
+    feedback = ErrorFeedback(
+        fedcomp.compressor("sign"), torch.tensor([1.0, -3.0], dtype=torch.float64).requires_grad_()
+    )
+    assert feedback.residual is not None
+    assert feedback.residual.dtype == torch.float32
+    assert not feedback.residual.requires_grad
+    with pytest.raises(DimMismatch, match=r"x has shape \(3,\), the residual \(2,\)"):
+        feedback.encode(torch.ones(3), seed=1)

@@ -28,7 +28,7 @@ def test_what_flower_hands_over_is_taken() -> None:
         ({"num-server-rounds": "3"}, "num-server-rounds is '3': input should be a valid integer"),
         ({"batch-size": 2.5}, "batch-size is 2.5: input should be a valid integer"),
         ({"strategy": "fedsgd"}, "strategy is 'fedsgd': input should be 'fedavg', 'fedavgm', 'fedadam' or 'fedyogi'"),
-        ({"sed": 1}, "unknown key 'sed'; allowed: batch-size, checkpoint-every"),
+        ({"sed": 1}, "unknown key 'sed'; did you mean 'seed'\\? allowed: async-buffer-size"),
         ({"seed": -1}, "seed is -1"),
         ({"momentum": 1.0}, r"momentum is 1\.0: input should be less than 1"),
     ],
@@ -39,5 +39,18 @@ def test_wrong_settings_are_named(settings: dict[str, str | int | float], named:
 
 
 def test_every_wrong_key_is_named_at_once() -> None:
-    with pytest.raises(ConfigError, match=r"batch-size is 0.*seed is -1"):
+    with pytest.raises(ConfigError, match=r"seed is -1.*batch-size is 0"):
         RunConfig.from_mapping({"seed": -1, "batch-size": 0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"over-selection": 2}, "over-selection is 2, which needs clients-per-round above 0"),
+        ({"min-replies": 5, "clients-per-round": 3}, "min-replies is 5, clients-per-round only 3"),
+        ({"mode": "async", "over-selection": 1, "clients-per-round": 3}, "over-selection is for mode 'sync'"),
+    ],
+)
+def test_settings_that_do_not_fit_together_are_named(settings: dict[str, str | int], named: str) -> None:
+    with pytest.raises(ConfigError, match=f"^run config: {named}"):
+        RunConfig.from_mapping(settings)

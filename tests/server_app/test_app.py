@@ -60,19 +60,19 @@ def test_the_codec_is_what_travels() -> None:
     large, grid = run_in_process(settings(compressor="identity"))
     assert small.total_uplink_payload_bytes == 9 * (32 + 8 + 2 * (4 + 256 // 8))
     assert large.total_uplink_payload_bytes == 9 * (32 + 4 * DIM)
-    requests = [message for message in grid.pushed if "arrays" in message.content]
+    requests = [message for message in grid.pushed if "parts" in message.content]
     assert {TrainRequest.from_record(item.content).compressor for item in requests} == {"identity"}
 
 
 def test_every_client_and_round_has_its_own_seeds() -> None:
     _, grid = run_in_process(settings())
-    requests = [TrainRequest.from_record(item.content) for item in grid.pushed if "arrays" in item.content]
+    requests = [TrainRequest.from_record(item.content) for item in grid.pushed if "parts" in item.content]
     assert len({item.encode_seed for item in requests}) == len({item.training_seed for item in requests}) == 9
 
 
 def test_a_correlated_cohort_shares_its_seed_and_everyone_has_a_rank() -> None:
     run, grid = run_in_process(settings(compressor="correlated:bits=4"))
-    requests = [TrainRequest.from_record(item.content) for item in grid.pushed if "arrays" in item.content]
+    requests = [TrainRequest.from_record(item.content) for item in grid.pushed if "parts" in item.content]
     for round_index in (1, 2, 3):
         cohort = [item for item in requests if item.round_index == round_index]
         assert len({item.encode_seed for item in cohort}) == 1
@@ -101,7 +101,7 @@ def test_a_run_repeats_to_the_bit_and_another_seed_does_not() -> None:
 def test_another_host_secret_gives_other_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
     def seeds() -> set[int]:
         _, grid = run_in_process(settings(num_server_rounds=1))
-        return {TrainRequest.from_record(i.content).encode_seed for i in grid.pushed if "arrays" in i.content}
+        return {TrainRequest.from_record(i.content).encode_seed for i in grid.pushed if "parts" in i.content}
 
     monkeypatch.setenv("FEDCOMP_RUN_SECRET", "a secret of sixteen bytes or more")
     first = seeds()
@@ -135,7 +135,7 @@ def test_the_mean_of_what_was_sent_is_what_is_applied() -> None:
     requests = {
         TrainRequest.from_record(i.content).client: TrainRequest.from_record(i.content)
         for i in grid.pushed
-        if "arrays" in i.content
+        if "parts" in i.content
     }
     start = TinyTask().build_model(seed=1)
     layout = fedcomp.VectorSpec.from_state_dict(start.state_dict())
@@ -302,11 +302,24 @@ def test_errors_of_the_product_are_fedcomp_errors() -> None:
     assert issubclass(TooFewClients, FedcompError)
 
 
-@pytest.mark.parametrize(("compressor", "warned"), [("sign", True), ("qsgd", False)])
-def test_a_biased_compressor_is_warned_of(compressor: str, warned: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    run, _ = run_in_process(settings(compressor=compressor, num_server_rounds=1))
+@pytest.mark.parametrize(
+    ("compressor", "feedback", "said"),
+    [
+        ("sign", "auto", "clients keep what their encodings lose"),
+        ("sign", "off", "sign is biased and error-feedback is off"),
+        ("qsgd", "auto", None),
+        ("qsgd", "on", "clients keep what their encodings lose"),
+    ],
+)
+def test_what_happens_to_lost_parts_is_said(
+    compressor: str, feedback: str, said: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = settings(compressor=compressor, error_feedback=feedback, num_server_rounds=1, log_level="info")
+    run, _ = run_in_process(config)
     assert run.rounds[0].status == "ok"
-    assert ("is biased" in capsys.readouterr().out) == warned
+    printed = capsys.readouterr().out
+    assert ("error-feedback" in printed) == (said is not None)
+    assert said is None or said in printed
 
 
 def test_node_ids_do_not_matter() -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from flwr.app import ConfigRecord, Message, MessageType, RecordDict
+import pytest
+from flwr.app import Message, MessageType
 
 from client_app.app import app as client_app
-from server_app.exchange import Failure, exchange
+from fedcomp.flower.messages import ClientQuery
+from server_app.exchange import Failure, Mailbox, exchange
 from tests.support.in_process_grid import InProcessGrid
 from tests.support.runs import identify, settings
 
@@ -14,7 +16,7 @@ from tests.support.runs import identify, settings
 def queries(nodes: Iterable[int]) -> dict[int, Message]:
     identify()
     return {
-        node: Message(RecordDict({"config": ConfigRecord()}), dst_node_id=node, message_type=MessageType.QUERY)
+        node: Message(ClientQuery("a-run").to_record(), dst_node_id=node, message_type=MessageType.QUERY)
         for node in nodes
     }
 
@@ -65,3 +67,44 @@ def test_messages_that_cannot_be_sent_are_failures() -> None:
     grid = Refusing.of(client_app, 2, settings())
     found = dict(exchange(grid, queries([1000, 1001]), deadline=time.monotonic() + 5))
     assert set(found.values()) == {Failure("only 1 of 2 messages could be sent")}
+
+
+def test_a_mailbox_takes_replies_as_they_come() -> None:
+    grid = InProcessGrid.of(client_app, 3, settings())
+    grid.tamper[1000] = lambda _: None
+    mailbox = Mailbox(grid)
+    mailbox.send(queries([1000, 1001, 1002]))
+    assert [node for node, _ in mailbox.replies(deadline=0.0, in_order=False)] == [1001, 1002]
+    assert mailbox.waiting == {1000}
+    mailbox.drop({1000})
+    assert mailbox.waiting == set()
+
+
+def test_messages_that_flower_did_not_accept_are_failures_of_their_own() -> None:
+    class Partly(InProcessGrid):
+        def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+            return [None if i == 1 else item for i, item in enumerate(super().push_messages(messages))]  # type: ignore[misc]
+
+    grid = Partly.of(client_app, 3, settings())
+    found = dict(exchange(grid, queries([1000, 1001, 1002]), deadline=time.monotonic() + 5))
+    assert {node for node, reply in found.items() if isinstance(reply, Failure)} == {1001}
+
+
+def test_duplicate_and_foreign_replies_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+    class Echoing(InProcessGrid):
+        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+            found = list(super().pull_messages(message_ids))
+            return [*self.__dict__.setdefault("before", []), *found, *found] if found else []
+
+    grid = Echoing.of(client_app, 2, settings())
+    grid.__dict__["before"] = []
+    mailbox = Mailbox(grid)
+    mailbox.send(queries([1000, 1001]))
+    first = grid.pushed[0]
+    grid.__dict__["before"] = [grid._replies[first.metadata.message_id]]
+    with caplog.at_level("WARNING", logger="fedcomp.server"):
+        found = list(mailbox.replies(deadline=time.monotonic() + 5))
+    assert [node for node, _ in found] == [1000, 1001]
+    assert [reply.metadata.src_node_id for _, reply in found if isinstance(reply, Message)] == [1000, 1001]
+    assert "node 1001 replied twice" in caplog.text
+    assert "was not asked for: ignored" in caplog.text

@@ -71,6 +71,8 @@ class InProcessGrid(Grid):
                     identifiers.append(message.metadata.message_id)
                     continue
                 reply = tampered
+                # A SuperLink knows which message a reply answers, whatever it says.
+                reply.metadata.__dict__["_reply_to_message_id"] = message.metadata.message_id
             self._replies[message.metadata.message_id] = reply
             identifiers.append(message.metadata.message_id)
         return identifiers

@@ -15,13 +15,14 @@ class TinyTask(Task):
     name = "tiny"
     data_label = "two synthetic Gaussian clouds"
 
-    def __init__(self, examples: int = 40) -> None:
+    def __init__(self, examples: int = 40, width: int = 40) -> None:
         self.examples = examples
+        self.width = width
 
     def build_model(self, *, seed: int) -> nn.Module:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return nn.Sequential(nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 2))
+            return nn.Sequential(nn.Linear(8, self.width), nn.Tanh(), nn.Linear(self.width, 2))
 
     def client_examples(self, partition_id: int, num_partitions: int, *, seed: int) -> Examples:
         return self._draw(self.examples, seed * 1000 + partition_id + 1)
@@ -66,3 +67,22 @@ class BufferModel(nn.Module):
         hidden = self.norm(torch.tanh(self.second(torch.tanh(self.first(x)))))
         out: Tensor = self.head(hidden * self.mask) * self.temperature
         return out
+
+
+class FlippedTask(TinyTask):
+    """Client 3 has all its labels wrong."""
+
+    def client_examples(self, partition_id: int, num_partitions: int, *, seed: int) -> Examples:
+        examples = super().client_examples(partition_id, num_partitions, seed=seed)
+        return Examples(examples.inputs, 1 - examples.targets) if partition_id == 3 else examples
+
+
+class HalfTask(TinyTask):
+    """Weights in bfloat16, which the server adds up in float32."""
+
+    def build_model(self, *, seed: int) -> nn.Module:
+        return super().build_model(seed=seed).to(torch.bfloat16)
+
+    def _draw(self, count: int, seed: int) -> Examples:
+        examples = super()._draw(count, seed)
+        return Examples(examples.inputs.to(torch.bfloat16), examples.targets)

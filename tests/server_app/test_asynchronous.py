@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from flwr.app import Message
+
+from client_app.app import app as client_app
+from tests.support.in_process_grid import InProcessGrid
+from tests.support.lossy_grid import LossyGrid
+from tests.support.runs import Value, final_model, requests_of, run_in_process, same, settings
+
+
+def asynchronous(**changes: Value) -> dict[str, Value]:
+    base: dict[str, Value] = {"mode": "async", "async_buffer_size": 2, "num_server_rounds": 5}
+    return settings(**(base | changes))
+
+
+def lossy(config: dict[str, Value], clients: int, **fields: object) -> LossyGrid:
+    grid = LossyGrid.of(client_app, clients, config)
+    assert isinstance(grid, LossyGrid)
+    for name, value in fields.items():
+        setattr(grid, name, value)
+    return grid
+
+
+def test_a_step_is_made_of_each_few_updates() -> None:
+    run, grid = run_in_process(asynchronous(), clients=5)
+    assert run.status == "completed"
+    assert [item.clients for item in run.rounds] == [2] * 5
+    assert run.last_accuracy is not None
+    assert run.last_accuracy > 0.9
+    seeds = [(item.encode_seed, item.training_seed) for item in requests_of(grid)]
+    assert len({seed for pair in seeds for seed in pair}) == 2 * len(seeds)
+
+
+def test_older_updates_weigh_less_and_say_how_old_they_are() -> None:
+    config = asynchronous(async_concurrency=4, num_server_rounds=6)
+    run, _ = run_in_process(config, clients=5)
+    found = [client for item in run.rounds for client in item.client_results if client.outcome == "applied"]
+    ages = {client.staleness for client in found}
+    assert 0 in ages
+    assert 1 in ages
+    for client in found:
+        assert client.staleness is not None
+        assert client.weight == pytest.approx(40 / math.sqrt(1 + client.staleness))
+
+
+def test_updates_that_are_too_old_are_rejected_by_name() -> None:
+    config = asynchronous(max_staleness=1, num_server_rounds=6)
+    grid = lossy(config, 5, delay=lambda node, time: 3 if (node, time) == (1000, 1) else 0)
+    run, _ = run_in_process(config, grid=grid)
+    rejected = [client for item in run.rounds for client in item.client_results if client.outcome == "rejected"]
+    assert rejected
+    assert {client.client for client in rejected} == {"client-0"}
+    assert "versions old, max-staleness is 1" in str(rejected[0].reject_reason)
+    # It is told that its update was not used.
+    last = [item for item in requests_of(grid) if item.client == "client-0"][-1]
+    assert last.last_applied_round < last.round_index
+
+
+def test_every_payload_is_checked_against_the_version_it_was_made_from() -> None:
+    config = asynchronous(downlink_compressor="eden:bits=3,scale=mmse", async_concurrency=3, num_server_rounds=6)
+    run, grid = run_in_process(config, clients=4)
+    assert all(client.reject_reason is None for item in run.rounds for client in item.client_results)
+    versions = [item.version for item in requests_of(grid)]
+    assert versions == sorted(versions)
+    assert len(set(versions)) > 3
+
+    def replay(message: Message) -> Message:
+        if "metrics" in message.content:
+            message.content.config_records["config"]["round-index"] = 1
+        return message
+
+    tampered, _ = run_in_process(config, clients=4, tamper={1001: replay})
+    reasons = [
+        str(client.reject_reason)
+        for item in tampered.rounds
+        for client in item.client_results
+        if client.client == "client-1" and client.outcome == "rejected"
+    ]
+    assert reasons
+    assert all(reason.startswith("reply is of client-1, round 1, not client-1, ") for reason in reasons)
+
+
+def test_nobody_is_waited_for_for_ever() -> None:
+    config = asynchronous(round_timeout=0.2, num_server_rounds=2, async_buffer_size=3)
+    grid = lossy(config, 3, delay=lambda node, _: None if node == 1002 else 0)
+    run, _ = run_in_process(config, grid=grid)
+    assert [item.status for item in run.rounds] == ["partial", "partial"]
+    assert any(
+        client.reject_reason == "no reply before the deadline" for item in run.rounds for client in item.client_results
+    )
+
+
+def test_when_all_fail_the_step_is_skipped_and_the_next_one_begins() -> None:
+    config = asynchronous(num_server_rounds=2)
+    grid = InProcessGrid.of(client_app, 3, config)
+    for node in grid.nodes:
+        grid.tamper[node] = lambda message: message if "metrics" not in message.content else _broken(message)
+    run, _ = run_in_process(config, grid=grid)
+    assert [item.status for item in run.rounds] == ["skipped", "skipped"]
+
+
+def _broken(message: Message) -> Message:
+    del message.content["arrays"]
+    return message
+
+
+def test_an_interrupted_run_can_be_resumed() -> None:
+    config = asynchronous(num_server_rounds=3, compressor="topk:fraction=0.1")
+    short, _ = run_in_process(config, clients=4)
+    before = final_model(short)
+    resumed, grid = run_in_process(config | {"num-server-rounds": 6, "resume": short.id}, clients=4)
+    assert (resumed.rounds_done, resumed.status) == (6, "completed")
+    # Requests go on counting, so that no seed is used twice.
+    assert min(item.round_index for item in requests_of(grid)) > 3
+    assert not same(before, final_model(resumed))

@@ -1,0 +1,172 @@
+"""A run that is killed and resumed ends with the bits of one that was not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from flwr.app import Context, Message, RecordDict
+
+from client_app.app import app as client_app
+from dashboard.store import RunNotFound, RunStore
+from fedcomp.errors import CheckpointError, ConfigError
+from fedcomp.home import checkpoints_dir, database_url
+from fedcomp.run_config import RunConfig
+from server_app.app import main
+from server_app.lock import RunIsHeld, hold_run
+from server_app.resume import MAY_CHANGE, check_same_run
+from tests.support.in_process_grid import InProcessGrid
+from tests.support.runs import Value, final_model, identify, requests_of, run_in_process, same, settings
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing of the server app that ``except Exception`` guards sees it."""
+
+
+class DyingGrid(InProcessGrid):
+    """Dies in the middle of a round, when some replies were taken and some were not."""
+
+    dies_in = 3
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        if requests_of(self)[-1:] and requests_of(self)[-1].round_index == self.dies_in:
+            self.__dict__["pulls"] = self.__dict__.get("pulls", 0) + 1
+            if self.__dict__["pulls"] == 2:
+                raise Killed
+        return super().pull_messages(message_ids)
+
+
+def die(config: dict[str, Value], *, clients: int = 3, in_round: int = 3) -> str:
+    """Run until the server dies, and return the run's id."""
+    identify()
+    grid = DyingGrid.of(client_app, clients, config)
+    grid.__dict__["dies_in"] = in_round
+    context = Context(run_id=77, node_id=1, node_config={}, state=RecordDict(), run_config=dict(config))
+    with pytest.raises(Killed):
+        main(grid, context)
+    with RunStore(database_url()) as store:
+        return store.find_run("latest").id
+
+
+KINDS: dict[str, dict[str, Value]] = {
+    "plain": {},
+    "adam": {"strategy": "fedadam", "server-learning-rate": 0.05},
+    "momentum": {"strategy": "fedavgm"},
+    "yogi": {"strategy": "fedyogi", "server-learning-rate": 0.05},
+    "cohorts": {"clients-per-round": 2, "sampler": "availability"},
+    "feedback": {"compressor": "topk:fraction=0.05"},
+    "downlink": {"downlink-compressor": "eden:bits=3,scale=mmse", "clients-per-round": 2},
+    "clipped": {"clip-factor": 0.5},
+    "seldom": {"checkpoint-every": 2, "compressor": "topk:fraction=0.05"},
+    "buffers": {"task": "tests.support.tiny_task:BufferTask"},
+    "half": {"task": "tests.support.tiny_task:HalfTask", "compressor": "sign"},
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(kind: str) -> None:
+    config = settings(num_server_rounds=6) | KINDS[kind]
+    whole, _ = run_in_process(config, clients=4)
+    run_id = die(config, clients=4, in_round=4)
+    resumed, grid = run_in_process(config | {"resume": run_id}, clients=4)
+    assert resumed.id == run_id
+    # The last round of a checkpoint, then the rounds after it again.
+    first = min(item.round_index for item in requests_of(grid))
+    assert first == (3 if kind == "seldom" else 4)
+    assert same(final_model(whole), final_model(resumed))
+    assert resumed.status == "completed"
+    assert [item.round_index for item in resumed.rounds] == [1, 2, 3, 4, 5, 6]
+    assert [item.loss for item in resumed.rounds] == [item.loss for item in whole.rounds]
+    assert resumed.total_uplink_payload_bytes == whole.total_uplink_payload_bytes
+    assert resumed.total_downlink_payload_bytes == whole.total_downlink_payload_bytes
+
+
+def test_a_run_can_be_killed_again_and_again() -> None:
+    config = settings(num_server_rounds=5, compressor="topk:fraction=0.05")
+    whole, _ = run_in_process(config)
+    run_id = die(config, in_round=2)
+    for index in (2, 3, 5):
+        die(config | {"resume": run_id}, in_round=index)
+    resumed, _ = run_in_process(config | {"resume": run_id})
+    assert same(final_model(whole), final_model(resumed))
+
+
+def test_a_finished_run_can_go_on_for_longer() -> None:
+    config = settings(num_server_rounds=3, strategy="fedavgm")
+    longer, _ = run_in_process(config | {"num-server-rounds": 5})
+    short, _ = run_in_process(config)
+    resumed, _ = run_in_process(config | {"num-server-rounds": 5, "resume": short.id})
+    assert (resumed.rounds_done, resumed.num_rounds) == (5, 5)
+    assert same(final_model(longer), final_model(resumed))
+
+
+def test_the_checkpoint_before_a_damaged_one_is_used() -> None:
+    config = settings(num_server_rounds=4)
+    whole, _ = run_in_process(config)
+    run_id = die(config, in_round=3)
+    newest = max(checkpoints_dir(run_id).glob("round-*"))
+    (newest / "server.safetensors").write_bytes(b"")
+    resumed, grid = run_in_process(config | {"resume": run_id})
+    assert min(item.round_index for item in requests_of(grid)) == 2
+    assert same(final_model(whole), final_model(resumed))
+
+
+def test_other_settings_are_refused_with_a_diff() -> None:
+    run, _ = run_in_process(settings(num_server_rounds=1))
+    with pytest.raises(ConfigError) as caught:
+        run_in_process(settings(num_server_rounds=2, resume=run.id, compressor="eden:bits=2", seed=9))
+    assert str(caught.value) == (
+        f"run {run.id} cannot be resumed with other settings: seed was 1, is 9; compressor was 'eden:bits=4', is "
+        "'eden:bits=2'; give seed=1 compressor='eden:bits=4', or start a new run"
+    )
+    with RunStore(database_url()) as store:
+        assert store.find_run(run.id).status == "completed"
+
+
+def test_another_number_of_clients_is_refused() -> None:
+    run, _ = run_in_process(settings(num_server_rounds=1), clients=3)
+    with pytest.raises(ConfigError, match="client-0 divides the data into 4 parts, this run into 3"):
+        run_in_process(settings(num_server_rounds=2, resume=run.id), clients=4)
+
+
+def test_a_run_that_is_not_there_or_has_nothing_to_resume_from_is_told() -> None:
+    with pytest.raises(RunNotFound):
+        run_in_process(settings(resume="nothing"))
+    run, _ = run_in_process(settings(num_server_rounds=1, checkpoint_every=0))
+    with pytest.raises(ConfigError, match="has no checkpoint to resume from; start it anew"):
+        run_in_process(settings(num_server_rounds=2, checkpoint_every=0, resume=run.id))
+    gone, _ = run_in_process(settings(num_server_rounds=1))
+    assert gone.checkpoint_path is not None
+    Path(gone.checkpoint_path).joinpath("state.json").unlink()
+    for path in checkpoints_dir(gone.id).glob("round-*/state.json"):
+        path.unlink()
+    with pytest.raises(CheckpointError, match="no checkpoint that can be read"):
+        run_in_process(settings(num_server_rounds=2, resume=gone.id))
+
+
+def test_what_may_change_are_settings() -> None:
+    assert set(RunConfig().to_mapping()) >= MAY_CHANGE
+
+
+@pytest.mark.parametrize("key", sorted(set(RunConfig().to_mapping()) - MAY_CHANGE))
+def test_every_other_setting_is_compared(key: str) -> None:
+    other = "something else"
+    with pytest.raises(ConfigError, match=f"{key} was 'something else'"):
+        check_same_run("a-run", RunConfig().to_mapping() | {key: other}, RunConfig())
+
+
+def test_a_setting_newer_than_the_run_had_its_default() -> None:
+    before = dict(RunConfig().to_mapping())
+    del before["weights"]
+    check_same_run("a-run", before, RunConfig())
+    with pytest.raises(ConfigError, match="weights was 'examples', is 'variance'"):
+        check_same_run("a-run", before, RunConfig(weights="variance"))
+
+
+def test_a_run_that_is_running_is_left_alone() -> None:
+    run, _ = run_in_process(settings(num_server_rounds=1))
+    with hold_run(checkpoints_dir(run.id)), pytest.raises(RunIsHeld, match="being run by another process"):
+        run_in_process(settings(num_server_rounds=2, resume=run.id))
+    with RunStore(database_url()) as store:
+        assert store.find_run(run.id).status == "completed"
