@@ -28,15 +28,12 @@ from torch import Tensor
 from fedcomp.compressors.registry import decode
 from fedcomp.errors import FedcompError
 from fedcomp.home import client_state_dir, clients_dir
-from fedcomp.wire import HEADER_BYTES
 
 log = logging.getLogger("fedcomp.client")
 
 _TENSORS, _POSITION, _DRAFT = "state.safetensors", "state.json", ".draft-"
 _ROUND = re.compile(r"round-(\d{5,})")
 _UNTOUCHED_SECONDS = 30 * 24 * 3600
-_FILE_BYTES = 3 * 4096
-"""What a folder with two files takes beside the tensors, where a block has 4 KiB."""
 
 RoundRange = tuple[int, int]
 """First and last round, both included."""
@@ -225,24 +222,6 @@ def settle(state: ClientState, *, last_applied_round: int) -> Tensor | None:
     return decoded if state.residual is None else state.residual + decoded
 
 
-def bytes_per_state(dim: int, *, feedback: bool, downlink: bool, bits: float = 32.0) -> int:
-    """Return the bytes on disk that one state needs at most.
-
-    Parameters
-    ----------
-    dim
-        Coordinates of the model.
-    feedback
-        Whether there is error feedback: a residual and the payload sent last.
-    downlink
-        Whether a copy of the model is kept.
-    bits
-        Bits per coordinate of the payload, header included.
-    """
-    payload = HEADER_BYTES + int(bits * dim / 8) + 1
-    return _FILE_BYTES + (4 * dim + payload if feedback else 0) + (4 * dim if downlink else 0)
-
-
 def remove_old_runs(*, now: float) -> None:
     """Remove what clients kept for runs that nobody has touched for 30 days; ``now`` in seconds since 1970.
 
@@ -261,7 +240,7 @@ def _tensors(state: ClientState) -> dict[str, Tensor]:
     for name, vector in (("residual", state.residual), ("model", state.model)):
         if vector is not None:
             # A copy, since safetensors refuses two tensors that share memory.
-            tensors[name] = vector.detach().to("cpu", torch.float32, copy=True).contiguous()
+            tensors[name] = vector.detach().to("cpu", torch.float32, copy=True)
     if state.pending is not None:
         tensors["payload"] = torch.frombuffer(bytearray(state.pending.payload), dtype=torch.uint8)
     return tensors

@@ -27,11 +27,9 @@ from fedcomp.compressors.base import Compressor, Shapes
 from fedcomp.compressors.identity import Identity
 from fedcomp.compressors.registry import decode
 from fedcomp.errors import CheckpointError, ConfigError, DimMismatch, FedcompError, NonFinite, PayloadError
-from fedcomp.seeds import SEED_LIMIT, uniforms
+from fedcomp.feedback import check_it_converges
+from fedcomp.seeds import SEED_LIMIT
 from fedcomp.wire import HEADER_BYTES
-
-_TRIAL_SIDE = 128
-"""The trial of a compressor is on a square matrix: powersgd must know the shape."""
 
 
 class NothingPublished(FedcompError):
@@ -112,8 +110,7 @@ class Broadcaster:
 
     def __init__(self, compressor: Compressor, *, full: Compressor, shapes: Shapes | None) -> None:
         self._always_exact = isinstance(compressor, Identity)
-        if not self._always_exact:
-            _check_it_converges(compressor)
+        check_it_converges(compressor, use="downlink-compressor")
         self._compressor, self._full = compressor, full
         self._shapes = None if shapes is None else [tuple(shape) for shape in shapes]
         self._latest: _Published | None = None
@@ -190,7 +187,7 @@ class Broadcaster:
         if held == latest.version:
             return []
         for index, part in enumerate(self._chain):
-            if part.base is not None and part.base == held:
+            if part.base == held:
                 return self._chain[index:]
         if self._chain and self._chain[0].base is None:
             return list(self._chain)
@@ -339,19 +336,6 @@ def _check_order(parts: Sequence[ModelPart]) -> None:
             )
         if not 0 <= part.seed < SEED_LIMIT:
             raise BrokenChain(f"model part {index} has seed {part.seed}; allowed: integers in [0, 2**64)")
-
-
-def _check_it_converges(compressor: Compressor) -> None:
-    """Raise ConfigError when encoding a flat vector loses more than all of it: a trial, since not all schemes know."""
-    dim = _TRIAL_SIDE**2
-    x = torch.from_numpy(uniforms(0, 4 * dim)).view(4, dim).sum(dim=0) - 2  # nearly normal
-    payload = compressor.encode(x, seed=0, shapes=[(_TRIAL_SIDE, _TRIAL_SIDE)])
-    vnmse = float((decode(payload, seed=0) - x).square().sum() / x.square().sum())
-    if vnmse >= 1:
-        raise ConfigError(
-            f"downlink compressor {str(compressor.spec)!r} has vNMSE {vnmse:.2f}; allowed: below 1, or the clients' "
-            "model runs away from the server's; use more bits or scale=mmse"
-        )
 
 
 def _is_vector(tensor: Tensor) -> bool:

@@ -11,7 +11,11 @@ from torch import Tensor
 
 from fedcomp.compressors.base import Compressor, Shapes
 from fedcomp.compressors.registry import decode
-from fedcomp.errors import DimMismatch
+from fedcomp.errors import ConfigError, DimMismatch
+from fedcomp.seeds import uniforms
+
+_TRIAL_SIDE = 128
+"""The trial is on a square matrix: powersgd must know the shape."""
 
 
 class ErrorFeedback:
@@ -59,3 +63,32 @@ class ErrorFeedback:
         payload = self.compressor.encode(wanted, seed=seed, shapes=shapes)
         self.residual = wanted - decode(payload, seed=seed, device=wanted.device)
         return payload
+
+
+def check_it_converges(compressor: Compressor, *, use: str) -> None:
+    """Check that what error feedback keeps cannot grow without bound, by a trial on a flat vector.
+
+    The residual after an encoding is its error of what was encoded. With a vNMSE v of 1 or more it is longer than that,
+    and the next one longer still; below, it settles at v/(1−v) of an update's energy.
+
+    Parameters
+    ----------
+    compressor
+        What is to encode.
+    use
+        The setting that names it, for the message.
+
+    Raises
+    ------
+    ConfigError
+        When v is 1 or more, as of unbiased schemes at low rates.
+    """
+    dim = _TRIAL_SIDE**2
+    x = torch.from_numpy(uniforms(0, 4 * dim)).view(4, dim).sum(dim=0) - 2  # nearly normal
+    payload = compressor.encode(x, seed=0, shapes=[(_TRIAL_SIDE, _TRIAL_SIDE)])
+    vnmse = float((decode(payload, seed=0) - x).square().sum() / x.square().sum())
+    if vnmse >= 1:
+        raise ConfigError(
+            f"{use}: {str(compressor.spec)!r} has vNMSE {vnmse:.2f}; allowed with error feedback: below 1, or what it "
+            "lost grows from round to round; use more bits or scale=mmse"
+        )

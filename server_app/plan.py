@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 import fedcomp
 from fedcomp.compressors.base import Compressor
 from fedcomp.downlink import Broadcaster
+from fedcomp.feedback import check_it_converges
 from fedcomp.run_config import RunConfig
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
 from fedcomp.vectors import VectorSpec
 from server_app.budgets import BudgetRules, parse_rules
+
+_STATE_FILES_BYTES = 3 * 4096
+"""What a folder with two files takes beside the tensors, where a block has 4 KiB."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ class RunPlan:
     def of(cls, run_id: str, config: RunConfig, layout: VectorSpec, secret: bytes) -> RunPlan:
         """Parse what the settings name; raises ConfigError."""
         codec = fedcomp.compressor(config.compressor)
-        return cls(run_id, config, layout, secret, parse_rules(config.client_bits), codec)
+        plan = cls(run_id, config, layout, secret, parse_rules(config.client_bits), codec)
+        if plan.uses_feedback:
+            check_it_converges(codec, use="compressor")
+        return plan
 
     @property
     def uses_feedback(self) -> bool:
@@ -76,8 +83,10 @@ class RunPlan:
         return bool(self.config.clip_norm or self.config.clip_factor or self.config.outlier_report)
 
     def client_state_bytes(self) -> int:
-        """Return the bytes on a client's disk that one of its states needs at most."""
-        return 4 * self.layout.dim * (2 * self.uses_feedback + self.compresses_downlink)
+        """Return the bytes on a client's disk that one of its states needs at most; 0 when it keeps nothing."""
+        # Vectors of float32: a residual and, no longer than one, the payload sent last; the model.
+        vectors = 2 * self.uses_feedback + self.compresses_downlink
+        return _STATE_FILES_BYTES + 4 * self.layout.dim * vectors if vectors else 0
 
     @property
     def client_states_kept(self) -> int:

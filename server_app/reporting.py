@@ -17,9 +17,9 @@ import fedcomp
 from dashboard.store import ClientResult, RoundResult, RoundStatus, RunStart, RunStore
 from fedcomp.errors import ConfigError
 from fedcomp.flower.messages import TrainReply
+from fedcomp.resume import check_same_run
 from fedcomp.run_config import RunConfig
 from server_app.outcomes import ClientOutcome, RoundOutcome
-from server_app.resume import check_same_run
 
 log = logging.getLogger("fedcomp.server")
 

@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.wire": BASE,
     "fedcomp.config": BASE,
     "fedcomp.run_config": {"fedcomp.config", *BASE},
+    "fedcomp.resume": {"fedcomp.run_config", *BASE},
     "fedcomp.vectors": BASE,
     "fedcomp.transforms": CODEC,
     "fedcomp.quantizers": CODEC,
@@ -47,7 +48,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.bench.updates": {"fedcomp.tasks"},
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.tasks": BASE | {"fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
-    "fedcomp.downlink": BASE | {"fedcomp.compressors", "fedcomp.wire"},
+    "fedcomp.downlink": BASE | {"fedcomp.compressors", "fedcomp.feedback", "fedcomp.wire"},
     "fedcomp.flower": BASE
     | {"fedcomp.aggregation", "fedcomp.compressors", "fedcomp.config", "fedcomp.feedback", "fedcomp.flower"}
     | {"fedcomp.vectors"},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import tomllib
@@ -20,10 +19,12 @@ from dashboard.store import RunStore
 from fedcomp.commands.preflight import preflight
 from fedcomp.commands.program import program
 from fedcomp.commands.progress import RunProgress
+from fedcomp.commands.resumed import find_resumed, settings_of
 from fedcomp.commands.tables import print_table, rounds_table
 from fedcomp.config import Value
 from fedcomp.errors import ConfigError
 from fedcomp.home import database_url, home
+from fedcomp.resume import check_same_run
 from fedcomp.run_config import RunConfig
 from fedcomp.simulation import SimulationFailed, share_resources
 from fedcomp.simulation import simulate as run_simulation
@@ -66,11 +67,14 @@ def simulate(
     }
     settings = {**_from_file(config), **_from_pairs(run_config or [])}
     settings |= {key: value for key, value in options.items() if value is not None}
+    run: RunDetail | None = None
     if resume is not None:
-        earlier, parts = _resumed(resume)
-        settings = {**earlier, **settings}
+        run, parts = find_resumed(resume)
+        settings = {**settings_of(run), **settings}
         clients = clients or parts
-    RunConfig.from_mapping(settings)  # wrong settings are told at once, not after Flower has started
+    checked = RunConfig.from_mapping(settings)  # wrong settings are told at once, not after Flower has started
+    if run is not None:
+        check_same_run(run.id, run.config, checked)
     gpu_count = preflight(settings)
     resources = share_resources(clients or DEFAULT_CLIENTS, cpu_count=os.cpu_count() or 1, gpu_count=gpu_count)
 
@@ -109,25 +113,6 @@ def print_verdict(run: RunDetail) -> None:
             f"uplink {sent / 1e6:.2f} MB instead of {sent * factor / 1e6:.2f} MB: {factor:.1f}x smaller than float32; "
             f"see `{program()} show {run.id}`"
         )
-
-
-def _resumed(reference: str) -> tuple[Mapping[str, Value], int | None]:
-    """Return the settings of a run that is to go on, and into how many parts its data is divided."""
-    with RunStore(database_url()) as store:
-        run = store.find_run(reference)
-    if run.status in ("queued", "running"):
-        # A run whose process was killed still says so; one that really runs would be ruined by a second.
-        typer.echo(f"run {run.id} says it is {run.status}; going on from its last checkpoint", err=True)
-    if run.checkpoint_path is None:
-        raise ConfigError(f"run {run.id} has no checkpoint to resume from; start it anew")
-    try:
-        parts = json.loads((Path(run.checkpoint_path) / "state.json").read_text(encoding="utf-8"))["num_partitions"]
-    except (OSError, ValueError, KeyError) as error:
-        raise ConfigError(f"checkpoint {run.checkpoint_path} cannot be read: {error}; give --clients") from error
-    known = RunConfig().to_mapping()
-    return {key: value for key, value in run.config.items() if key in known and isinstance(value, Value)} | {
-        "resume": run.id
-    }, parts
 
 
 def _cause(error: SimulationFailed, run: RunDetail | None) -> str:

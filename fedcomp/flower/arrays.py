@@ -116,7 +116,7 @@ def read_raw(layout: VectorSpec, data: bytes) -> dict[str, Values]:
     start = 0
     for entry, size in zip(layout.raws, sizes, strict=True):
         part = data[start : start + size]
-        if entry.dtype == "bool" and any(part.translate(None, b"\x00\x01")):
+        if entry.dtype == "bool" and part.translate(None, b"\x00\x01"):
             raise InvalidParams(f"bool array {entry.name!r} holds bytes other than 0 and 1; reject the sender")
         arrays[entry.name] = np.frombuffer(part, dtype=_little_endian(entry)).reshape(entry.shape)
         start += size

@@ -80,8 +80,7 @@ def _encode(
     vector, raw = difference(layout, received, only_array_record(content))
     if codec.is_unbiased:
         return EncodedArrays(codec.encode(vector, seed=instructions.seed, shapes=layout.shapes), raw)
-    feedback = ErrorFeedback(codec)
-    feedback.residual = load_residual(state, layout)
+    feedback = ErrorFeedback(codec, load_residual(state, layout))
     payload = feedback.encode(vector, seed=instructions.seed, shapes=layout.shapes)
     if feedback.residual is not None:
         keep_residual(state, layout, feedback.residual)

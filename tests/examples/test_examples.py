@@ -33,4 +33,5 @@ def test_settings_files_are_right() -> None:
 def test_every_example_is_listed() -> None:
     readme = (EXAMPLES / "README.md").read_text()
     for path in EXAMPLES.iterdir():
-        assert path.name == "README.md" or path.name.startswith("__") or f"`{path.name}`" in readme
+        name = f"{path.name}/" if path.is_dir() else path.name
+        assert name == "README.md" or name.startswith("__") or f"`{name}`" in readme

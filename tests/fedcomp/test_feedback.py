@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import fedcomp
-from fedcomp.errors import DimMismatch, NonFinite
-from fedcomp.feedback import ErrorFeedback
+from fedcomp.errors import ConfigError, DimMismatch, NonFinite
+from fedcomp.feedback import ErrorFeedback, check_it_converges
 
 
 @pytest.mark.parametrize("spec", fedcomp.available_compressors())
@@ -72,3 +72,22 @@ def test_a_stored_residual_is_taken_as_float32_without_history() -> None:
     assert not feedback.residual.requires_grad
     with pytest.raises(DimMismatch, match=r"x has shape \(3,\), the residual \(2,\)"):
         feedback.encode(torch.ones(3), seed=1)
+
+
+@pytest.mark.parametrize("spec", ["sign", "topk:fraction=0.01", "eden:bits=1", "eden:bits=0.5,scale=mmse", "powersgd"])
+def test_what_settles_may_be_used(spec: str) -> None:
+    check_it_converges(fedcomp.compressor(spec), use="compressor")
+
+
+@pytest.mark.parametrize("spec", ["eden:bits=0.5", "qsgd", "randk", "terngrad"])
+def test_what_would_grow_is_refused(spec: str) -> None:
+    codec = fedcomp.compressor(spec)
+    with pytest.raises(ConfigError, match=rf"here: '{spec.split(':')[0]}.*allowed with error feedback: below 1"):
+        check_it_converges(codec, use="here")
+    # It does grow.
+    feedback = ErrorFeedback(codec)
+    x = torch.randn(4096, generator=torch.Generator().manual_seed(1))
+    for seed in range(40):
+        feedback.encode(x, seed=seed, shapes=[(64, 64)])
+    assert feedback.residual is not None
+    assert float(feedback.residual.norm()) > 4 * float(x.norm())

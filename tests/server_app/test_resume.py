@@ -12,10 +12,10 @@ from client_app.app import app as client_app
 from dashboard.store import RunNotFound, RunStore
 from fedcomp.errors import CheckpointError, ConfigError
 from fedcomp.home import checkpoints_dir, database_url
+from fedcomp.resume import MAY_CHANGE, check_same_run
 from fedcomp.run_config import RunConfig
 from server_app.app import main
 from server_app.lock import RunIsHeld, hold_run
-from server_app.resume import MAY_CHANGE, check_same_run
 from tests.support.in_process_grid import InProcessGrid
 from tests.support.runs import Value, final_model, identify, requests_of, run_in_process, same, settings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import pytest
@@ -294,3 +295,20 @@ def test_a_huge_update_is_clipped_and_named() -> None:
     assert by_name["client-3"].cosine < 0
     assert all(client.update_norm is not None for client in last.client_results)
     assert any(client.clip_factor is not None and client.clip_factor < 1 for client in last.client_results)
+
+
+def test_the_disk_need_that_is_said_is_what_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    config = settings(
+        task="tests.support.tiny_task:TinyTask:width=20000",
+        compressor="topk:fraction=0.9",
+        downlink_compressor="eden:bits=4",
+        num_server_rounds=4,
+        log_level="info",
+    )
+    run, _ = run_in_process(config, clients=2)
+    said = re.search(r"each client needs up to ([\d.]+) MB of disk: ([\d.]+) MB a state", capsys.readouterr().out)
+    assert said is not None
+    folder = ClientStore.open(run=run.id, client="client-0").folder
+    sizes = [sum(item.stat().st_size for item in path.iterdir()) / 1e6 for path in folder.iterdir()]
+    assert 0.8 * float(said[2]) < max(sizes) < float(said[2])
+    assert sum(sizes) <= float(said[1])

@@ -34,9 +34,11 @@ def start(*words: str, home: Path, cwd: Path, env: Mapping[str, str] | None = No
     )
 
 
-def run(*words: str, home: Path, cwd: Path, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
+def run(
+    *words: str, home: Path, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = 300
+) -> tuple[int, str, str]:
     process = start(*words, home=home, cwd=cwd, env=env)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -85,11 +87,13 @@ def test_means_of_integers_stay_floats() -> None:
     assert mean["n"].numpy() == 2.5
 
 
-def test_other_names_are_refused_by_name() -> None:
+@pytest.mark.parametrize(("lacks", "adds"), [(["bias"], ["extra"]), (["bias"], []), ([], ["extra"])])
+def test_other_names_are_refused_by_name(lacks: list[str], adds: list[str]) -> None:
     sent = record(model(KINDS, 1))
-    reply = record({**model(KINDS, 2), "extra": np.zeros(2)})
-    del reply["bias"]
-    with pytest.raises(ArraysMismatch, match=r"lacks arrays \['bias'\] and adds \['extra'\]"):
+    reply = record({**model(KINDS, 2), **{name: np.zeros(2) for name in adds}})
+    for name in lacks:
+        del reply[name]
+    with pytest.raises(ArraysMismatch, match=re.escape(f"lacks arrays {lacks} and adds {adds}")):
         difference(layout_of(sent, {}), sent, reply)
 
 

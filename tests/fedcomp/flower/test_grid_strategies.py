@@ -33,6 +33,7 @@ MEANS: dict[str, Callable[[], Strategy]] = {
 OTHERS: dict[str, Callable[[], Strategy]] = {
     "Krum": lambda: Krum(num_malicious_nodes=1),
     "MultiKrum": lambda: flower.MultiKrum(num_malicious_nodes=1, num_nodes_to_select=2),
+    "Bulyan": lambda: flower.Bulyan(num_malicious_nodes=0),
     "FedMedian": FedMedian,
     "FedTrimmedAvg": lambda: flower.FedTrimmedAvg(beta=0.25),
 }
@@ -78,6 +79,9 @@ def test_a_strategy_ends_near_where_it_ends_without_compression(
         found = start(strategy, grid, kinds)
         # The means' bound is that of float16 weights, which Flower itself adds up in float16.
         assert np.linalg.norm(flat(found.arrays) - flat(plain.arrays)) < bound * moved
+        # Integers and bools travel as they are, also when Flower has made float64 means of them.
+        for key in {"steps", "small", "mask"} & set(kinds):
+            np.testing.assert_allclose(found.arrays[key].numpy(), plain.arrays[key].numpy(), rtol=1e-9)
         kinds_of = [(key, array.dtype, array.shape) for key, array in found.arrays.items()]
         assert kinds_of == [(key, array.dtype, array.shape) for key, array in plain.arrays.items()]
         assert [(item.accepted, item.rejected, item.streamed) for item in grid.rounds] == [(5, (), streams)] * 3
@@ -105,9 +109,9 @@ def test_without_a_usable_reply_the_strategy_keeps_its_arrays(make: Callable[[],
     strategy, inner = make(), nodes(5)
     inner.tamper |= {node: in_training(weighing(weight)) for node in inner.nodes}
     grid = compressed(inner, "eden:bits=4", strategy)
-    found = start(strategy, grid, FLOATS, 2)
+    found = start(strategy, grid, FLOATS, 1)
     assert len(found.arrays) == 0  # Flower's word for none
     assert not found.train_metrics_clientapp
-    assert [(item.accepted, len(item.rejected)) for item in grid.rounds] == [(0, 5)] * 2
+    assert [(item.accepted, len(item.rejected)) for item in grid.rounds] == [(0, 5)]
     sent = [item.content.array_records["arrays"] for item in inner.pushed if is_evaluate(item)]
-    assert sent == [initial(FLOATS)] * 10
+    assert sent == [initial(FLOATS)] * 5

@@ -62,9 +62,19 @@ def test_a_reply_is_encoded_with_the_seed_it_was_told() -> None:
 
 
 def test_shapes_reach_the_compressor() -> None:
-    # powersgd cannot do without.
-    reply = replying(trained)(message("powersgd:rank=1"), context())
-    assert fedcomp.decode(EncodedArrays.from_content(reply.content).payload, seed=7).shape == (600,)
+    # A column of large steps among small ones: who knows the shape sees it. powersgd cannot do without.
+    before: dict[str, Values] = {"n": SENT["n"], "w": np.zeros((200, 64), np.float32)}
+    after: dict[str, Values] = {"n": SENT["n"], "w": np.random.default_rng(1).standard_normal((200, 64), np.float32)}
+    after["w"][:, 3] *= 100
+    step = after["w"].reshape(-1)
+    app = replying(lambda _: RecordDict({"model": record(after)}))
+    for spec in ("eden:bits=1,allocation=adaptive", "powersgd:rank=1"):
+        sent = message(spec)
+        sent.content["arrays"] = record(before)
+        payload = EncodedArrays.from_content(app(sent, context()).content).payload
+        codec = fedcomp.compressor(spec)
+        assert payload == codec.encode(step, seed=7, shapes=[(200, 64)])
+        assert spec.startswith("powersgd") or payload != codec.encode(step, seed=7)
 
 
 @pytest.mark.parametrize("kind", ["train", "train.fast"])

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import pytest
+
+from fedcomp.errors import ConfigError
+from fedcomp.run_config import RunConfig
+from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
+from fedcomp.vectors import VectorSpec
+from server_app.plan import RunPlan
+from tests.support.tiny_task import TinyTask
+
+LAYOUT = VectorSpec.from_state_dict(TinyTask().build_model(seed=1).state_dict())
+SECRET = b"a secret of the tests"
+
+
+def plan(**changes: str | float | bool) -> RunPlan:
+    return RunPlan.of("a-run", RunConfig(**changes), LAYOUT, SECRET)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("compressor", "feedback", "used"),
+    [
+        ("eden:bits=2", "auto", False),
+        ("eden:bits=2,scale=mmse", "auto", True),
+        ("topk:fraction=0.1", "auto", True),
+        ("sign", "off", False),
+        ("eden:bits=2", "on", True),
+    ],
+)
+def test_biased_schemes_use_feedback_by_default(compressor: str, feedback: str, used: bool) -> None:
+    assert plan(compressor=compressor, error_feedback=feedback).uses_feedback == used
+
+
+def test_clients_need_disk_only_where_something_is_kept() -> None:
+    assert plan().client_state_bytes() == 0
+    downlink = plan(downlink_compressor="eden:bits=2,scale=mmse")
+    both = plan(downlink_compressor="eden:bits=2,scale=mmse", compressor="sign", checkpoint_every=3, checkpoint_keep=4)
+    assert downlink.compresses_downlink
+    assert downlink.client_state_bytes() >= 4 * LAYOUT.dim
+    assert both.client_state_bytes() > downlink.client_state_bytes() + 4 * LAYOUT.dim
+    assert both.client_states_kept == 3 * 4 + 2
+
+
+def test_seeds_come_from_the_secret_and_the_run_is_no_part_of_them() -> None:
+    item = plan()
+    assert item.seed(3, 5, "rotation") == derive_seed(SECRET, 3, 5, "rotation")
+    assert item.cohort_seed(3, "cohort") == derive_seed(SECRET, 3, COHORT_CLIENT_ID, "cohort")
+    assert item.for_run("other").seed(3, 5, "rotation") == item.seed(3, 5, "rotation")
+    assert item.for_run("other").run_id == "other"
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"compressor": "zip"}, "unknown compressor 'zip'"),
+        ({"compressor": "qsgd:bits=2", "error_feedback": "on"}, "compressor: 'qsgd:levels=1.*has vNMSE"),
+        ({"client_bits": "a=x"}, "client-bits: 'a=x' is not a rule"),
+        ({"downlink_compressor": "zip"}, "unknown compressor 'zip'"),
+        ({"downlink_compressor": "eden:bits=0.3"}, "eden:bits=0.3"),
+    ],
+)
+def test_wrong_settings_are_told(changes: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        plan(**changes).new_broadcaster()
+
+
+@pytest.mark.parametrize("key", ["clip_norm", "clip_factor"])
+def test_updates_are_looked_at_only_when_asked(key: str) -> None:
+    assert not plan().decodes_each_update
+    assert plan(**{key: 1.0}).decodes_each_update
+    assert plan(outlier_report=True).decodes_each_update
