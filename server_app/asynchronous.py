@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from flwr.app import Message
 
+from fedcomp.flower.mailbox import POLL_SECONDS, Failure, Mailbox
 from server_app.assignments import Assignment, assign, measured
 from server_app.coordinator import Coordinator
-from server_app.exchange import POLL_SECONDS, Failure, Mailbox
 from server_app.intake import Intake, read_reply
 from server_app.outcomes import RoundOutcome
 from server_app.rounds import draw_cohort, observe_uplink

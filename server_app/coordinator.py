@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from fedcomp.aggregation import l2_norm
 from fedcomp.errors import FedcompError
+from fedcomp.flower.mailbox import Mailbox
 from fedcomp.home import checkpoints_dir
 from fedcomp.tasks.base import Task
 from server_app.checkpoint import (
@@ -26,7 +27,6 @@ from server_app.checkpoint import (
     save_checkpoint,
 )
 from server_app.evaluation import evaluate
-from server_app.exchange import Mailbox
 from server_app.guard import Guard
 from server_app.outcomes import RoundOutcome
 from server_app.plan import RunPlan

@@ -14,10 +14,10 @@ import fedcomp
 from fedcomp.aggregation import MeanEstimator, check_weight, l2_norm
 from fedcomp.downlink import MissingVersion
 from fedcomp.errors import EmptyMean, PayloadError
+from fedcomp.flower.mailbox import Failure, failure_of
 from fedcomp.flower.messages import TrainReply, message_bytes
 from server_app.assignments import Assignment
 from server_app.buffers import RawMean
-from server_app.exchange import Failure
 from server_app.outcomes import ClientOutcome, RoundOutcome
 from server_app.outliers import OutlierReport
 from server_app.plan import RunPlan
@@ -138,10 +138,11 @@ class Read:
 def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -> Read:
     """Check that a message is the reply to a request, and learn which model its client holds now."""
     item = asked.outcome
-    if isinstance(message, Failure):
-        if MissingVersion.__name__ in message.reason:
+    failure = failure_of(message)
+    if failure is not None or isinstance(message, Failure):
+        if MissingVersion.__name__ in str(failure):
             state.ledger[asked.client.name].held_version = None  # next time it gets a whole model
-        return Read(replace(item, verdict="rejected", reject_reason=message.reason))
+        return Read(replace(item, verdict="rejected", reject_reason=failure))
     total_bytes = message_bytes(message)
     known = state.ledger[asked.client.name]
     try:

@@ -12,9 +12,9 @@ from flwr.app import Message, MessageType
 from flwr.serverapp import Grid
 
 from fedcomp.errors import ConfigError, FedcompError
+from fedcomp.flower.mailbox import POLL_SECONDS, Failure, Mailbox, failure_of
 from fedcomp.flower.messages import ClientDescription, ClientQuery, MalformedMessage
 from fedcomp.seeds import COHORT_CLIENT_ID
-from server_app.exchange import POLL_SECONDS, Failure, Mailbox
 from server_app.ledger import Ledger
 
 log = logging.getLogger("fedcomp.server")
@@ -145,9 +145,8 @@ class Roster:
         return self._by_node.get(node_id)
 
     def _take(self, node: int, reply: Message | Failure) -> None:
-        if isinstance(reply, Failure):
-            reason = reply.reason
-        else:
+        reason = failure_of(reply)
+        if reason is None and isinstance(reply, Message):
             try:
                 self._admit(node, ClientDescription.from_record(reply.content))
                 return

@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from fedcomp.flower.mailbox import Mailbox
 from server_app.assignments import Assignment, assign, measured
 from server_app.coordinator import Coordinator
-from server_app.exchange import Mailbox
 from server_app.intake import Intake, read_reply
 from server_app.outcomes import ClientOutcome, RoundOutcome
 from server_app.roster import Client

@@ -9,6 +9,7 @@ from flwr.common.constant import ErrorCode
 
 from fedcomp.errors import FedcompError
 from fedcomp.flower.intake import Asked, Intake
+from fedcomp.flower.mailbox import Failure, failure_of
 from fedcomp.flower.messages import MalformedMessage, message_bytes
 from fedcomp.flower.rounds import CompressedRound, Rejection
 from fedcomp.flower.update import EncodedArrays
@@ -34,26 +35,25 @@ class Collection:
         self._payload_bytes = 0
         self._envelope_bytes = 0
 
-    def take(self, asked: Asked, reply: Message | str) -> None:
+    def take(self, asked: Asked, reply: Message | Failure) -> None:
         """Take one reply, or the reason why none came."""
-        if isinstance(reply, str):
-            self._note(asked, reply)
-        elif reply.has_error():
-            self._note(asked, f"client error {reply.error.code}: {_last_line(reply.error.reason)}")
-            self._errors.append(reply)
-        else:
-            self._envelope_bytes += message_bytes(reply)
-            try:
-                if not reply.has_content():
-                    raise MalformedMessage("reply has neither content nor error")
-                encoded = EncodedArrays.from_content(reply.content)
-                self._payloads += 1
-                self._payload_bytes += len(encoded.payload)
-                self._envelope_bytes -= len(encoded.payload)
-                self._intake.take(asked, encoded, reply)
-                self._accepted.append(asked)
-            except FedcompError as error:
-                self._reject(asked, error)
+        failure = failure_of(reply)
+        if isinstance(reply, Failure) or reply.has_error():
+            self._note(asked, str(failure))
+            self._errors += [reply] if isinstance(reply, Message) else []
+            return
+        self._envelope_bytes += message_bytes(reply)
+        try:
+            if failure is not None:
+                raise MalformedMessage(failure)
+            encoded = EncodedArrays.from_content(reply.content)
+            self._payloads += 1
+            self._payload_bytes += len(encoded.payload)
+            self._envelope_bytes -= len(encoded.payload)
+            self._intake.take(asked, encoded, reply)
+            self._accepted.append(asked)
+        except FedcompError as error:
+            self._reject(asked, error)
 
     def results(self) -> list[Message]:
         """Return what the strategy is given: the intake's results and the error replies."""
@@ -91,9 +91,3 @@ class Collection:
         node = asked.message.metadata.dst_node_id
         log.warning("client %d of the round (node %d) rejected: %s", asked.position, node, reason)
         self._rejected.append(Rejection(asked.position, node, reason))
-
-
-def _last_line(reason: str | None) -> str:
-    """Return the end of a traceback, which says what went wrong."""
-    lines = [line.strip() for line in (reason or "").splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
+import time
 from collections.abc import Iterable, Sequence
 
 from flwr.app import Message, MessageType, RecordDict
@@ -16,9 +18,9 @@ from fedcomp.compressors.registry import compressor as build_compressor
 from fedcomp.errors import ConfigError
 from fedcomp.flower.arrays import layout_of
 from fedcomp.flower.collection import Collection
-from fedcomp.flower.exchange import exchange
 from fedcomp.flower.instructions import Instructions
 from fedcomp.flower.intake import Asked, DecodedIntake, Intake, MeanIntake
+from fedcomp.flower.mailbox import Failure, Mailbox
 from fedcomp.flower.rounds import CompressedRound
 from fedcomp.flower.strategies import needs_mean_only, weight_key
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
@@ -115,11 +117,16 @@ class CompressedGrid(Grid):
         intake = self._intake(list(asked.values()))
         collection = Collection(intake)
         others: list[Message] = []
-        for index, reply in exchange(self._grid, outgoing, timeout=timeout):
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        mailbox = Mailbox(self._grid)
+        mailbox.send(dict(enumerate(outgoing)))
+        for index, reply in mailbox.replies(deadline=deadline):
             if index in asked:
                 collection.take(asked[index], reply)
             elif isinstance(reply, Message):
                 others.append(reply)
+        for index in sorted(mailbox.waiting & asked.keys()):
+            collection.take(asked[index], Failure("no reply before the timeout"))
         replies = collection.results()
         self._rounds.append(
             collection.record(

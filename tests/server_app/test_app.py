@@ -308,7 +308,7 @@ def test_errors_of_the_product_are_fedcomp_errors() -> None:
         ("sign", "auto", "clients keep what their encodings lose"),
         ("sign", "off", "sign is biased and error-feedback is off"),
         ("qsgd", "auto", None),
-        ("qsgd", "on", "clients keep what their encodings lose"),
+        ("eden:bits=4", "on", "clients keep what their encodings lose"),
     ],
 )
 def test_what_happens_to_lost_parts_is_said(

@@ -9,9 +9,9 @@ import torch
 from flwr.app import Message
 
 import fedcomp
+from fedcomp.flower.mailbox import Failure
 from fedcomp.flower.messages import TrainReply, TrainRequest
 from server_app.assignments import Assignment
-from server_app.exchange import Failure
 from server_app.intake import Intake, read_reply
 from server_app.outcomes import ClientOutcome, RoundOutcome
 from server_app.roster import Client

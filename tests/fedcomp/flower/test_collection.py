@@ -11,6 +11,7 @@ import fedcomp
 from fedcomp.flower.arrays import layout_of
 from fedcomp.flower.collection import Collection
 from fedcomp.flower.intake import Asked, MeanIntake
+from fedcomp.flower.mailbox import Failure
 from fedcomp.flower.messages import message_bytes
 from fedcomp.flower.update import EncodedArrays
 from tests.support.flower_app import identify, record
@@ -41,7 +42,7 @@ def test_what_cannot_be_used_is_named_and_becomes_an_error_reply(caplog: pytest.
     own = Message(Error(2, "Traceback\n  line\nValueError: no data\n"), reply_to=asked(3).message)
     with caplog.at_level(logging.WARNING, "flwr.fedcomp"):
         collection.take(asked(0), reply(0))
-        collection.take(asked(1), "no reply before the timeout")
+        collection.take(asked(1), Failure("no reply before the timeout"))
         collection.take(asked(2), reply(2, seed=77))
         collection.take(asked(3), own)
         collection.take(asked(4), plain)
@@ -104,5 +105,5 @@ def test_when_nothing_is_usable_together_all_are_errors() -> None:
 
 def test_without_any_reply_there_is_no_result() -> None:
     collection = Collection(MeanIntake("n", asked(0)))
-    collection.take(asked(0), "no reply before the timeout")
+    collection.take(asked(0), Failure("no reply before the timeout"))
     assert collection.results() == []
