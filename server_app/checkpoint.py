@@ -152,8 +152,3 @@ def load_newest(folder: Path, layout: VectorSpec) -> Checkpoint:
 def list_checkpoints(folder: Path) -> list[Path]:
     """Return the finished checkpoints in a folder, oldest round first."""
     return sorted(folder.glob("round-*"))
-
-
-def round_of(path: Path) -> int:
-    """Return the round of a checkpoint folder."""
-    return int(path.name.removeprefix("round-"))

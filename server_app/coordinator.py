@@ -21,9 +21,7 @@ from fedcomp.tasks.base import Task
 from server_app.checkpoint import (
     Checkpoint,
     CheckpointState,
-    list_checkpoints,
     load_newest,
-    round_of,
     save_checkpoint,
 )
 from server_app.evaluation import evaluate
@@ -158,7 +156,7 @@ class Coordinator:
         return evaluate(self._model, self._task, self._test, device=self._device)
 
     def _publish(self) -> None:
-        """Make the model's next version, unless it is the one that the clients were last sent."""
+        """Make the model's next version; of a model that did not change, what earlier payloads lost of it."""
         version = self.state.round_index
         self.state.broadcaster.publish(
             self.state.vector, version=version, seed=self.plan.cohort_seed(version, "downlink")
@@ -168,8 +166,7 @@ class Coordinator:
         config = self.plan.config
         if not config.checkpoint_every:
             return
-        older = list_checkpoints(self._folder)[-(config.checkpoint_keep - 1) :] if config.checkpoint_keep > 1 else []
-        self.state.replay_from = round_of(older[0]) if older else round_index
+        self.state.remember_checkpoint(config.checkpoint_keep)
         tensors, values = self.state.to_checkpoint()
         model = self.model_state()
         if any(entry.dtype != "float32" for entry in self.plan.layout.floats):

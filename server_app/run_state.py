@@ -37,8 +37,8 @@ class RunState:
         Payload bytes of all rounds so far, those rolled back included.
     rollbacks, void_rounds
         How often the model was rolled back, and the first and last round of each stretch that is void, flat.
-    replay_from
-        The oldest checkpoint's round: clients keep what they had then.
+    checkpoints
+        Number of the last round (in asynchronous mode, request) before each checkpoint that is kept, oldest first.
     norms
         Norms of the last applied updates, when updates are looked at.
     """
@@ -56,8 +56,22 @@ class RunState:
     uplink_bytes: int = 0
     rollbacks: int = 0
     void_rounds: list[int] = field(default_factory=list)
-    replay_from: int = 0
+    checkpoints: list[int] = field(default_factory=list)
     norms: list[float] = field(default_factory=list)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last round, in asynchronous mode of the last request: clients keep their state by it."""
+        return self.requests or self.round_index
+
+    @property
+    def replay_from(self) -> int:
+        """The number that no replay goes behind: clients may forget what they had before it."""
+        return self.checkpoints[0] if self.checkpoints else 0
+
+    def remember_checkpoint(self, keep: int) -> None:
+        """Note that a checkpoint is written now, and that only the newest ``keep`` stay."""
+        self.checkpoints = [*self.checkpoints, self.last_number][-keep:]
 
     def remember_norms(self, norms: Sequence[float]) -> None:
         """Keep the newest norms."""
@@ -76,7 +90,7 @@ class RunState:
             "uplink_bytes": self.uplink_bytes,
             "rollbacks": self.rollbacks,
             "void_rounds": self.void_rounds,
-            "replay_from": self.replay_from,
+            "checkpoints": self.checkpoints,
             "norms": self.norms,
             "ledger": self.ledger.state(),
             "uplinks": self.uplinks.state(),
@@ -102,7 +116,7 @@ class RunState:
         self.uplink_bytes = values["uplink_bytes"]
         self.rollbacks = values["rollbacks"]
         self.void_rounds = list(values["void_rounds"])
-        self.replay_from = values["replay_from"]
+        self.checkpoints = list(values["checkpoints"])
         self.norms = list(values["norms"])
 
     def roll_back(
@@ -110,12 +124,12 @@ class RunState:
     ) -> None:
         """Take model, optimizer and ledger from a checkpoint, and go on counting: the rounds since then are void."""
         done, requests, sent, rollbacks = self.round_index, self.requests, self.uplink_bytes, self.rollbacks
-        void, replay_from = self.void_rounds, self.replay_from
+        void, checkpoints = self.void_rounds, self.checkpoints
         self.restore(vector, raw, tensors, values)
-        first = self.round_index + 1 if requests == 0 else self.requests + 1
-        self.void_rounds = [*void, first, requests or done]
+        first = self.last_number + 1
         self.round_index, self.requests, self.uplink_bytes = done, requests, sent
-        self.rollbacks, self.replay_from = rollbacks + 1, replay_from
+        self.rollbacks, self.checkpoints = rollbacks + 1, checkpoints
+        self.void_rounds = [*void, first, self.last_number]
 
 
 def _part(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:

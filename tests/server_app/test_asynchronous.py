@@ -6,6 +6,7 @@ import pytest
 from flwr.app import Message
 
 from client_app.app import app as client_app
+from client_app.state import ClientStore
 from tests.support.in_process_grid import InProcessGrid
 from tests.support.lossy_grid import LossyGrid
 from tests.support.runs import Value, final_model, requests_of, run_in_process, same, settings
@@ -116,3 +117,12 @@ def test_an_interrupted_run_can_be_resumed() -> None:
     # Requests go on counting, so that no seed is used twice.
     assert min(item.round_index for item in requests_of(grid)) > 3
     assert not same(before, final_model(resumed))
+
+
+def test_clients_keep_states_since_the_oldest_checkpoint_only() -> None:
+    run, grid = run_in_process(asynchronous(num_server_rounds=8, compressor="topk:fraction=0.1"), clients=4)
+    for name in ("client-0", "client-3"):
+        asked = [item.round_index for item in requests_of(grid) if item.client == name]
+        kept = list(ClientStore.open(run=run.id, client=name).folder.glob("round-*"))
+        assert len(asked) > 3
+        assert 0 < len(kept) <= 3

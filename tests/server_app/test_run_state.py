@@ -97,3 +97,20 @@ def test_only_the_newest_norms_are_kept() -> None:
     state = fresh()
     state.remember_norms([float(i) for i in range(NORMS_KEPT + 5)])
     assert state.norms == [float(i) for i in range(5, NORMS_KEPT + 5)]
+
+
+def test_clients_may_forget_what_was_before_the_oldest_checkpoint() -> None:
+    state = fresh()
+    assert state.replay_from == 0
+    for index in (0, 3, 6):
+        state.round_index = index
+        state.remember_checkpoint(2)
+    assert (state.checkpoints, state.replay_from) == ([3, 6], 3)
+    # In asynchronous mode clients go by requests.
+    state.round_index, state.requests = 7, 40
+    state.remember_checkpoint(2)
+    assert (state.last_number, state.replay_from) == (40, 6)
+    tensors, values = snapshot(state)
+    state.round_index, state.requests = 8, 47
+    state.roll_back(state.vector, {}, tensors, values)
+    assert (state.void_rounds, state.checkpoints, state.requests) == ([41, 47], [6, 40], 47)

@@ -34,6 +34,8 @@ def test_flwr_run_does_what_its_run_config_says(tmp_path: Path) -> None:
     settings = f"compressor='eden:bits=1' num-server-rounds=2 task='{QUICK_TASK}'"
     try:
         code, out, err = run("flwr", "run", ".", "--stream", "--run-config", settings, home=home, cwd=project, env=env)
+        longer = f"{settings} resume='latest'".replace("num-server-rounds=2", "num-server-rounds=3")
+        again = run("flwr", "run", ".", "--stream", "--run-config", longer, home=home, cwd=project, env=env)
     finally:
         for pid in processes_with("FLWR_HOME", str(tmp_path / "flwr")):
             os.kill(pid, signal.SIGKILL)
@@ -44,7 +46,9 @@ def test_flwr_run_does_what_its_run_config_says(tmp_path: Path) -> None:
 
     found = record(home, tmp_path)
     assert found["status"] == "completed", output
-    assert (found["compressor"], found["rounds_done"]) == ("eden:bits=1", 2)
+    assert again[0] == 0, again
+    assert "resumed after round 2" in again[1] + again[2]
+    assert (found["compressor"], found["rounds_done"]) == ("eden:bits=1", 3)
     assert found["rounds"][0]["clients"] == 2  # Flower's default
     assert found["mean_bits_per_coordinate"] <= 1.01
     assert str(home) in output  # where the records are is said
