@@ -9,7 +9,7 @@ from typing import Self
 
 from fedcomp.errors import ConfigError
 
-_NUMBERS = ("bits", "uplink-mbps")
+NUMBERS = ("bits", "uplink-mbps")
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Site:
             When the partition is missing or impossible, or a number is not one above 0.
         """
         partition_id, num_partitions = _partition(node_config)
-        numbers = {key: _positive(node_config, key) for key in _NUMBERS}
+        numbers = {key: _positive(node_config, key) for key in NUMBERS}
         device = node_config.get("device")
         return cls(
             name=str(node_config.get("site") or f"client-{partition_id}"),

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer.main
 
+import client_app.site
 from fedcomp.commands.main import app
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.emnist import EmnistTask
@@ -25,7 +26,8 @@ COMMANDS = typer.main.get_group(app).commands
 def rows(text: str) -> dict[str, str]:
     """Return the first two cells of every table row, backticks removed."""
     found = re.findall(r"^\| `([^`]+)` \| (.+?) \|", text, flags=re.MULTILINE)
-    return {key: default.strip("`") for key, default in found}
+    # The first row counts: a site has some settings of the same name.
+    return {key: default.strip("`") for key, default in reversed(found)}
 
 
 @pytest.mark.parametrize("key", RunConfig().to_mapping())
@@ -38,6 +40,14 @@ def test_every_setting_is_documented_with_its_default(key: str) -> None:
 def test_every_option_of_the_task_is_documented_with_its_default() -> None:
     for name, parameter in inspect.signature(EmnistTask).parameters.items():
         assert rows(CONFIGURATION).get(name.replace("_", "-")) == str(parameter.default)
+
+
+def test_every_setting_of_a_site_is_documented() -> None:
+    source = inspect.getsource(client_app.site)
+    keys = set(re.findall(r"node_config(?:\.get\(|\[)\"([a-z-]+)\"", source)) | set(client_app.site.NUMBERS)
+    assert keys == {"partition-id", "num-partitions", "site", "device", "bits", "uplink-mbps"}
+    section = CONFIGURATION.split("### A site's own settings")[1].split("###")[0]
+    assert set(re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)) == keys
 
 
 @pytest.mark.parametrize("name", COMMANDS)

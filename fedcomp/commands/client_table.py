@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -51,12 +52,16 @@ class ClientTotals:
 
 
 def client_totals(run: RunDetail) -> list[ClientTotals]:
-    """Return every client of a run, in the order of their names."""
+    """Return every client of a run, in the order of their names, with numbers in them as numbers."""
     found: dict[str, list[tuple[int, ClientResult]]] = {}
     for item in run.rounds:
         for result in item.client_results:
             found.setdefault(result.client, []).append((item.round_index, result))
-    return [_totals(name, found[name]) for name in sorted(found)]
+    return [_totals(name, found[name]) for name in sorted(found, key=_natural)]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdecimal() else -1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def clients_table(clients: Iterable[ClientTotals]) -> Table:

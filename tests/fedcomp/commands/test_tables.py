@@ -269,3 +269,12 @@ def test_progress_tells_what_was_not_in_order() -> None:
         "round 4: accuracy nan, uplink 60.33 MB so far, 1.000 bits/coordinate, 21.6 s · rolled-back"
         " · loss went from 1.5 to inf",
     ]
+
+
+def test_client_10_comes_after_client_9() -> None:
+    with RunStore(database_url()) as store:
+        run_id = store.create_run(START)
+        names = ["client-10", "bank", "client-9", "client-9b", "client-100"]
+        store.record_round(run_id, ROUND, [client(client=name) for name in names])
+        totals = client_totals(store.find_run(run_id))
+    assert [item.client for item in totals] == ["bank", "client-9", "client-9b", "client-10", "client-100"]
