@@ -15,8 +15,9 @@ class TinyTask(Task):
     name = "tiny"
     data_label = "two synthetic Gaussian clouds"
 
-    def __init__(self, examples: int = 40, width: int = 40) -> None:
+    def __init__(self, examples: int = 40, width: int = 40, tests: int = 200) -> None:
         self.examples = examples
+        self.tests = tests
         self.width = width
 
     def build_model(self, *, seed: int) -> nn.Module:
@@ -28,7 +29,7 @@ class TinyTask(Task):
         return self._draw(self.examples, seed * 1000 + partition_id + 1)
 
     def test_examples(self, *, seed: int) -> Examples:
-        return self._draw(200, seed * 1000)
+        return self._draw(self.tests, seed * 1000)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return functional.cross_entropy(outputs, targets)
