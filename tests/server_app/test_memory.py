@@ -73,7 +73,3 @@ def peak(clients: int, *changes: str) -> float:
 
 def test_a_hundred_clients_take_no_more_memory_than_ten() -> None:
     assert peak(100) < peak(10) + 1
-
-
-def test_asynchronous_steps_neither() -> None:
-    assert peak(100, "mode=async") < peak(10, "mode=async") + 1
