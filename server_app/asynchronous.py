@@ -92,7 +92,8 @@ class AsyncLoop:
 
     def _take(self, intake: Intake, sent: _Sent, reply: Message | Failure, version: int) -> None:
         run, limit = self._run, self._run.plan.config.max_staleness
-        staleness = version - sent.asked.request.version
+        # A version that was rolled back counts as none; what was made from it is rejected as void.
+        staleness = max(version - sent.asked.request.version, 0)
         if staleness <= limit:
             item = intake.take(reply, sent.asked, staleness=staleness)
             observe_uplink(run, item, time.monotonic() - sent.at)

@@ -151,4 +151,5 @@ def load_newest(folder: Path, layout: VectorSpec) -> Checkpoint:
 
 def list_checkpoints(folder: Path) -> list[Path]:
     """Return the finished checkpoints in a folder, oldest round first."""
-    return sorted(folder.glob("round-*"))
+    # By length first: round 100000 comes after round 99999.
+    return sorted(folder.glob("round-*"), key=lambda path: (len(path.name), path.name))

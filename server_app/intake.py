@@ -151,7 +151,9 @@ def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -
         known.held_version = None
         reason = f"{type(error).__name__}: {error}"
         return Read(replace(item, envelope_bytes=total_bytes, verdict="rejected", reject_reason=reason))
-    known.held_version = None if reply.holds_version < 0 else reply.holds_version
+    void = state.is_void(asked.request.round_index)
+    if not void:  # what a client kept of a void round it will remove
+        known.held_version = None if reply.holds_version < 0 else reply.holds_version
     size = len(reply.payload)
     # What is kept for the records must not hold on to a payload, or memory would grow with the cohort.
     kept = replace(reply, payload=b"", raw={})
@@ -160,6 +162,8 @@ def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -
     if (reply.client, reply.round_index) != (request.client, request.round_index):
         reason = f"reply is of {reply.client}, round {reply.round_index}, not {request.client}, {request.round_index}"
         return Read(replace(item, verdict="rejected", reject_reason=reason))
+    if void:
+        return Read(replace(item, verdict="rejected", reject_reason="the round that asked was rolled back"))
     return Read(item, reply)
 
 

@@ -76,6 +76,7 @@ class Roster:
         self._run_id = run_id
         self._by_node: dict[int, Client] = {}
         self._failed: set[int] = set()
+        self._nodes: set[int] = set()
         self._queries = Mailbox(grid)
         self._introduced = False
         self.num_partitions = num_partitions
@@ -127,7 +128,7 @@ class Roster:
 
     def connected(self) -> list[Client]:
         """Return the clients that are connected and have said who they are, in the order of their ids."""
-        nodes = set(self._grid.get_node_ids())
+        nodes = self._nodes = set(self._grid.get_node_ids())
         # A node that could not say who it is may try again when it comes back.
         self._failed &= nodes
         self._queries.drop(self._queries.waiting - nodes)
@@ -168,6 +169,11 @@ class Roster:
         elif known.held_version is None:
             known.held_version = description.holds_version
         twin = next((c for c in self._by_node.values() if c.name == description.client), None)
+        if twin is not None and twin.node_id in self._nodes:
+            raise MalformedMessage(
+                f"it says it is {description.client}, as node {twin.node_id} does; give each SuperNode its own "
+                "partition-id or site"
+            )
         if twin is not None:
             # The same client came back under another node id; the old one is gone.
             log.info("%s is back under another node id", description.client)

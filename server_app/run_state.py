@@ -69,6 +69,11 @@ class RunState:
         """The number that no replay goes behind: clients may forget what they had before it."""
         return self.checkpoints[0] if self.checkpoints else 0
 
+    def is_void(self, number: int) -> bool:
+        """Whether a round, in asynchronous mode a request, was rolled back."""
+        pairs = zip(self.void_rounds[::2], self.void_rounds[1::2], strict=True)
+        return any(first <= number <= last for first, last in pairs)
+
     def remember_checkpoint(self, keep: int) -> None:
         """Note that a checkpoint is written now, and that only the newest ``keep`` stay."""
         self.checkpoints = [*self.checkpoints, self.last_number][-keep:]

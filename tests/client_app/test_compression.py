@@ -31,3 +31,11 @@ def test_with_feedback_nothing_is_lost() -> None:
     assert encoded.residual is not None
     torch.testing.assert_close(estimate + encoded.residual, update + before)
     assert encoded.vnmse == pytest.approx(vnmse(estimate, update + before))
+
+
+@pytest.mark.parametrize("feedback", [False, True])
+def test_the_compressor_gets_the_shapes(feedback: bool) -> None:
+    # Without them powersgd refuses; with them rank 1 of 50×100 is 150 numbers.
+    update = torch.randn(LAYOUT.dim, generator=torch.Generator().manual_seed(1))
+    encoded = encode_update(update, LAYOUT, compressor="powersgd:rank=1", seed=9, feedback=feedback)
+    assert len(encoded.payload) < 4 * (150 + 50) + 100

@@ -48,9 +48,15 @@ def test_every_wrong_key_is_named_at_once() -> None:
     [
         ({"over-selection": 2}, "over-selection is 2, which needs clients-per-round above 0"),
         ({"min-replies": 5, "clients-per-round": 3}, "min-replies is 5, clients-per-round only 3"),
+        ({"min-replies": 4, "clients-per-round": 3}, "min-replies is 4, clients-per-round only 3"),
         ({"mode": "async", "over-selection": 1, "clients-per-round": 3}, "over-selection is for mode 'sync'"),
     ],
 )
 def test_settings_that_do_not_fit_together_are_named(settings: dict[str, str | int], named: str) -> None:
     with pytest.raises(ConfigError, match=f"^run config: {named}"):
         RunConfig.from_mapping(settings)
+
+
+def test_settings_that_just_fit_together_are_taken() -> None:
+    RunConfig.from_mapping({"min-replies": 3, "clients-per-round": 3})
+    RunConfig.from_mapping({"min-replies": 3})

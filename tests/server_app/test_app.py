@@ -274,11 +274,14 @@ def test_every_strategy_learns(strategy: str) -> None:
         ({"strategy": "fedavg", "server_learning_rate": 0.5}, "server-learning-rate is 0.5 with strategy fedavg"),
         ({"learning_rate": -1.0}, "learning-rate is -1.0"),
         ({"learnin_rate": 1.0}, "unknown key 'learnin-rate'"),
+        ({"downlink_compressor": "eden:bits=0.3"}, "eden:bits=0.3"),
     ],
 )
 def test_wrong_settings_are_told_before_anybody_waits(change: dict[str, str | float], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         run_in_process(settings(**change))
+    with RunStore(database_url()) as store:
+        assert store.list_runs() == []
 
 
 def test_too_few_clients_fail_the_run_with_the_reason() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import pytest
 from flwr.app import Message
@@ -58,6 +59,16 @@ def test_updates_that_are_too_old_are_rejected_by_name() -> None:
     # It is told that its update was not used.
     last = [item for item in requests_of(grid) if item.client == "client-0"][-1]
     assert last.last_applied_round < last.round_index
+
+
+def test_a_failure_that_comes_too_late_keeps_its_reason() -> None:
+    config = asynchronous(max_staleness=1, num_server_rounds=6)
+    grid = lossy(config, 5, delay=lambda node, time: 3 if (node, time) == (1000, 1) else 0)
+    grid.tamper[1000] = lambda message: message if "metrics" not in message.content else _broken(message)
+    run, _ = run_in_process(config, grid=grid)
+    first, *_ = (client for item in run.rounds for client in item.client_results if client.client == "client-0")
+    assert (first.outcome, first.staleness) == ("rejected", 3)
+    assert str(first.reject_reason).startswith("MalformedMessage")
 
 
 def test_every_payload_is_checked_against_the_version_it_was_made_from() -> None:
@@ -126,3 +137,50 @@ def test_clients_keep_states_since_the_oldest_checkpoint_only() -> None:
         kept = list(ClientStore.open(run=run.id, client=name).folder.glob("round-*"))
         assert len(asked) > 3
         assert 0 < len(kept) <= 3
+
+
+def test_a_reply_after_its_time_is_nobody_s() -> None:
+    # client-2's first reply comes when it was given up and asked again.
+    config = asynchronous(round_timeout=0.2, num_server_rounds=8, async_buffer_size=3)
+    grid = lossy(config, 3, delay=lambda node, time: 9 if (node, time) == (1002, 1) else 0)
+    run, _ = run_in_process(config, grid=grid)
+    assert [item.clients for item in run.rounds] == [2] + [3] * 7
+    reasons = [client.reject_reason for item in run.rounds for client in item.client_results if client.reject_reason]
+    assert reasons == ["no reply before the deadline"]
+
+
+def test_requests_are_measured_and_live_as_long_as_they_are_waited_for() -> None:
+    config = asynchronous(round_timeout=7.0, client_bits="client-1=0.5", compressor="qsgd:bits=4", num_server_rounds=2)
+    run, grid = run_in_process(config, clients=3)
+    found = [client for item in run.rounds for client in item.client_results]
+    assert all(client.downlink_envelope_bytes > 500 for client in found if client.outcome == "applied")
+    assert {item.metadata.ttl for item in grid.pushed if "parts" in item.content} == {7.0}
+    # Who cannot keep to its budget is left out by name, once a step.
+    left_out = [client for client in found if client.outcome == "rejected"]
+    assert [client.client for client in left_out] == ["client-1"] * 2
+    assert all(str(client.reject_reason).startswith("BudgetImpossible") for client in left_out)
+
+
+def test_as_many_clients_work_at_a_time_as_may() -> None:
+    config = asynchronous(async_concurrency=2, async_buffer_size=1, num_server_rounds=4)
+    at_work: list[int] = []
+
+    class Counting(LossyGrid):
+        def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+            identifiers = super().push_messages(messages)
+            at_work.append(len([item for item in self._held if item in self._replies]))
+            return identifiers
+
+    grid = Counting.of(client_app, 5, config)
+    assert isinstance(grid, Counting)
+    grid.delay = lambda _node, _time: 1
+    run, _ = run_in_process(config, grid=grid)
+    assert run.status == "completed"
+    assert max(at_work) == 2
+
+
+def test_bandwidth_is_estimated() -> None:
+    run, _ = run_in_process(asynchronous(target_upload_seconds=5.0), clients=3)
+    sources = [client.bits_source for item in run.rounds for client in item.client_results]
+    assert sources[0] == "run"
+    assert "estimate" in sources

@@ -57,6 +57,14 @@ def test_the_newest_are_kept(tmp_path: Path, keep: int, kept: list[int]) -> None
     assert not list(tmp_path.glob(".draft*"))
 
 
+def test_a_run_may_have_more_rounds_than_five_digits(tmp_path: Path) -> None:
+    for index in (99_998, 99_999, 100_000):
+        path = save_checkpoint(tmp_path, at_round(index), keep=2)
+        assert path.exists()
+    assert [path.name for path in list_checkpoints(tmp_path)] == ["round-99999", "round-100000"]
+    assert load_newest(tmp_path, LAYOUT).position.round_index == 100_000
+
+
 def test_a_failed_write_keeps_the_last_good_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     good = save_checkpoint(tmp_path, at_round(1))
 

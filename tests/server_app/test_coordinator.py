@@ -27,7 +27,7 @@ class ExplodingGrid(InProcessGrid):
         found = list(super().pull_messages(message_ids))
         asked = {(item.client, item.round_index): item for item in requests_of(self)}
         for message in found:
-            if "metrics" not in message.content:
+            if not message.has_content() or "metrics" not in message.content:
                 continue
             reply = TrainReply.from_record(message.content)
             if reply.round_index in self.__dict__["rounds"]:
@@ -59,6 +59,7 @@ def test_a_diverged_round_is_rolled_back_and_another_cohort_goes_on() -> None:
     models = [fedcomp.decode(by_round[i].parts[-1].payload, seed=by_round[i].parts[-1].seed) for i in (3, 4)]
     assert torch.equal(*models)
     assert by_round[4].void_rounds == (3, 3)
+    assert (by_round[4].version, run.rounds[3].model_version) == (2, 2)
     assert run.last_accuracy is not None
     assert run.last_accuracy > 0.9
     assert run.status == "completed"
@@ -86,6 +87,13 @@ def test_a_run_that_diverges_too_often_fails_and_says_what_to_do() -> None:
     assert final_model(run)["0.weight"].abs().max() < 100
 
 
+def test_the_guard_sees_the_mean_s_norm_too() -> None:
+    config = settings(num_server_rounds=5, compressor="identity", guard_loss_factor=0.0)
+    run, _ = run_in_process(config, grid=exploding(config, {4}))
+    assert [item.status for item in run.rounds] == ["ok", "ok", "ok", "rolled-back", "ok"]
+    assert "norm" in str(run.rounds[3].note)
+
+
 def test_the_guard_can_be_switched_off() -> None:
     config = settings(num_server_rounds=2, compressor="identity", guard_loss_factor=0.0, guard_norm_factor=0.0)
     run, _ = run_in_process(config, grid=exploding(config, {2}))
@@ -104,6 +112,20 @@ def test_without_checkpoints_there_is_no_guard(capsys: pytest.CaptureFixture[str
 def test_checkpoints_are_kept_as_told() -> None:
     run, _ = run_in_process(settings(num_server_rounds=7, checkpoint_every=3, checkpoint_keep=2))
     assert [path.name for path in list_checkpoints(checkpoints_dir(run.id))] == ["round-00006", "round-00007"]
+
+
+def test_a_round_that_was_rolled_back_or_the_last_has_a_checkpoint_whatever_the_interval() -> None:
+    config = settings(num_server_rounds=7, compressor="identity", checkpoint_every=3, checkpoint_keep=9)
+    run, _ = run_in_process(config, grid=exploding(config, {5}))
+    assert run.rounds[4].status == "rolled-back"
+    assert "rolled back to round 3" in str(run.rounds[4].note)
+    numbers = [int(path.name.removeprefix("round-")) for path in list_checkpoints(checkpoints_dir(run.id))]
+    assert numbers == [0, 3, 5, 6, 7]
+    config = settings(num_server_rounds=9, checkpoint_every=4, patience=2, learning_rate=1e-12)
+    run, _ = run_in_process(config)
+    assert "the loss has not fallen for" in str(run.stop_reason)
+    assert run.rounds_done % 4 != 0
+    assert str(run.checkpoint_path).endswith(f"round-{run.rounds_done:05d}")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flwr.app import Message
 
 import fedcomp
 from fedcomp.flower.mailbox import Failure
-from fedcomp.flower.messages import TrainReply, TrainRequest
+from fedcomp.flower.messages import TrainReply, TrainRequest, message_bytes
 from server_app.assignments import Assignment
 from server_app.intake import Intake, read_reply
 from server_app.outcomes import ClientOutcome, RoundOutcome
@@ -54,6 +54,7 @@ def test_a_good_reply_is_added_and_remembered(state: RunState) -> None:
     assert item.reply is not None
     assert item.reply.payload == b""
     assert item.downlink_payload_bytes == 9
+    assert item.decode_seconds > 0
     taking.finish()
     assert outcome.mean is not None
     torch.testing.assert_close(outcome.mean.mean, UPDATE)
@@ -102,7 +103,8 @@ def test_a_round_without_a_mean_was_not_applied(state: RunState) -> None:
     taking.finish()
     assert outcome.mean is None
     assert str(outcome.note).startswith("EmptyMean")
-    assert [item.reject_reason for item in outcome.outcomes] == ["the round had no mean"]
+    assert [(item.reject_reason, item.weight) for item in outcome.outcomes] == [("the round had no mean", None)]
+    assert outcome.raw == state.raw
     assert state.ledger["bank"].last_applied_round == 0
 
 
@@ -116,3 +118,63 @@ def test_which_model_a_client_holds_is_learned_from_every_reply(state: RunState)
     assert after(Failure("client error 2: fedcomp.downlink.MissingVersion: …")) is None
     assert after(replied(asked())) == 5
     assert after(replied(asked(), holds_version=-1)) is None
+
+
+def test_a_reply_that_cannot_be_read_costs_its_bytes_and_what_was_known_of_its_client(state: RunState) -> None:
+    state.ledger["bank"].held_version = 5
+    message = replied(asked())
+    del message.content["arrays"]
+    item = read_reply(message, asked(), state).outcome
+    assert str(item.reject_reason).startswith("MalformedMessage")
+    assert (item.payload_bytes, item.envelope_bytes) == (0, message_bytes(message))
+    assert state.ledger["bank"].held_version is None
+
+
+def test_a_reply_is_used_with_all_its_tensors_or_not_at_all(state: RunState) -> None:
+    state.raw = {"steps": torch.tensor(3)}
+    taking, outcome = intake(state)
+    light, heavy, bare = asked("light"), asked("heavy"), asked("bare")
+    taking.take(replied(light, raw={"steps": torch.tensor(10)}, num_examples=1.0), light)
+    item = taking.take(replied(heavy, raw={"steps": torch.tensor(20)}, num_examples=9.0), heavy)
+    assert item.reply is not None
+    assert item.reply.raw == {}
+    refused = taking.take(replied(bare, 100 * UPDATE), bare)
+    assert (refused.verdict, refused.weight, refused.norm) == ("rejected", None, None)
+    assert (state.ledger["bare"].replied, state.ledger["bare"].examples) == (0, None)
+    taking.finish()
+    assert outcome.mean is not None
+    assert (outcome.mean.clients, outcome.mean.weight) == (2, 10.0)
+    torch.testing.assert_close(outcome.mean.mean, UPDATE)
+    assert outcome.raw == {"steps": torch.tensor(19)}
+    assert [client.last_applied_round for client in (state.ledger[name] for name in ("light", "heavy", "bare"))] == [
+        4,
+        4,
+        0,
+    ]
+
+
+def test_what_was_applied_is_noted_by_the_number_that_asked_for_it(state: RunState) -> None:
+    # In asynchronous mode requests have other numbers than the steps that use them.
+    outcome = RoundOutcome(9, 8, time.perf_counter(), wanted=1)
+    taking = Intake(plan(), state, outcome)
+    taking.take(replied(asked()), asked())
+    taking.finish()
+    assert state.ledger["bank"].last_applied_round == 4
+
+
+def test_without_replies_the_models_integers_are_kept(state: RunState) -> None:
+    state.raw = {"steps": torch.tensor(3)}
+    taking, outcome = intake(state)
+    taking.finish()
+    assert (outcome.mean, outcome.raw) == (None, state.raw)
+    assert outcome.note == "0 usable replies, min-replies is 1: the model is kept"
+
+
+def test_a_late_entry_is_none_of_the_round_s_own(state: RunState) -> None:
+    taking, outcome = intake(state)
+    taking.note(ClientOutcome(asked().client, "late", "too late"))
+    taking.note(ClientOutcome(asked().client, "over-selected", "enough"))
+    assert ([item.verdict for item in outcome.outcomes], [item.verdict for item in outcome.late]) == (
+        ["over-selected"],
+        ["late"],
+    )

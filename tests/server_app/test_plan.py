@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import fedcomp
 from fedcomp.errors import ConfigError
 from fedcomp.run_config import RunConfig
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
@@ -69,3 +71,22 @@ def test_updates_are_looked_at_only_when_asked(key: str) -> None:
     assert not plan().decodes_each_update
     assert plan(**{key: 1.0}).decodes_each_update
     assert plan(outlier_report=True).decodes_each_update
+
+
+@pytest.mark.parametrize("first", ["identity", "float16", "eden:bits=8"])
+def test_the_first_model_goes_out_as_its_own_setting_says_and_the_next_as_the_other(first: str) -> None:
+    # powersgd cannot do without the tensors' shapes.
+    item = plan(downlink_compressor="powersgd:rank=2", downlink_first_compressor=first)
+    model = torch.randn(LAYOUT.dim, generator=torch.Generator().manual_seed(1))
+    server = item.new_broadcaster()
+    server.publish(model, version=0, seed=1)
+    (whole,) = server.parts_for(None)
+    assert whole.payload == fedcomp.compressor(first).encode(model, seed=1, shapes=LAYOUT.shapes)
+    server.publish(model + 1e-3, version=1, seed=2)
+    (difference,) = server.parts_for(0)
+    assert (difference.base, len(difference.payload) < 4 * LAYOUT.dim) == (0, True)
+
+
+@pytest.mark.parametrize(("downlink", "kept"), [("identity", False), ("float16", True), ("eden:bits=4", True)])
+def test_clients_keep_the_model_when_they_get_differences_to_it(downlink: str, kept: bool) -> None:
+    assert plan(downlink_compressor=downlink).compresses_downlink == kept

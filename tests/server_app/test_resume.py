@@ -9,6 +9,7 @@ import pytest
 from flwr.app import Context, Message, RecordDict
 
 from client_app.app import app as client_app
+from dashboard.schemas import RunDetail
 from dashboard.store import RunNotFound, RunStore
 from fedcomp.errors import CheckpointError, ConfigError
 from fedcomp.home import checkpoints_dir, database_url
@@ -64,6 +65,15 @@ KINDS: dict[str, dict[str, Value]] = {
 }
 
 
+def records(run: RunDetail) -> list[object]:
+    """Return what is kept of each client and round, apart from what was measured."""
+    return [
+        (item.round_index, one.client, one.outcome, one.weight, one.bits_asked, one.bits_source, one.payload_bytes)
+        for item in run.rounds
+        for one in item.client_results
+    ]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(kind: str) -> None:
     config = settings(num_server_rounds=6) | KINDS[kind]
@@ -75,9 +85,10 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(kind: str) -
     first = min(item.round_index for item in requests_of(grid))
     assert first == (3 if kind == "seldom" else 4)
     assert same(final_model(whole), final_model(resumed))
-    assert resumed.status == "completed"
+    assert (resumed.status, resumed.config["resume"]) == ("completed", "")
     assert [item.round_index for item in resumed.rounds] == [1, 2, 3, 4, 5, 6]
     assert [item.loss for item in resumed.rounds] == [item.loss for item in whole.rounds]
+    assert records(resumed) == records(whole)
     assert resumed.total_uplink_payload_bytes == whole.total_uplink_payload_bytes
     assert resumed.total_downlink_payload_bytes == whole.total_downlink_payload_bytes
 
@@ -99,6 +110,13 @@ def test_a_finished_run_can_go_on_for_longer() -> None:
     resumed, _ = run_in_process(config | {"num-server-rounds": 5, "resume": short.id})
     assert (resumed.rounds_done, resumed.num_rounds) == (5, 5)
     assert same(final_model(longer), final_model(resumed))
+
+
+def test_rounds_after_the_checkpoint_are_forgotten() -> None:
+    config = settings(num_server_rounds=8, checkpoint_every=3)
+    run_id = die(config, in_round=6)
+    resumed, _ = run_in_process(config | {"resume": run_id, "num-server-rounds": 4})
+    assert [item.round_index for item in resumed.rounds] == [1, 2, 3, 4]
 
 
 def test_the_checkpoint_before_a_damaged_one_is_used() -> None:
@@ -145,8 +163,27 @@ def test_a_run_that_is_not_there_or_has_nothing_to_resume_from_is_told() -> None
         run_in_process(settings(num_server_rounds=2, resume=gone.id))
 
 
-def test_what_may_change_are_settings() -> None:
-    assert set(RunConfig().to_mapping()) >= MAY_CHANGE
+def test_what_may_change_leaves_the_model_what_it_would_have_been() -> None:
+    config = settings(num_server_rounds=4, compressor="topk:fraction=0.05")
+    whole, _ = run_in_process(config)
+    changed: dict[str, Value] = {
+        "name": "another",
+        "device": "cpu",
+        "log-level": "error",
+        "min-clients": 1,
+        "node-timeout": 2.0,
+        "round-timeout": 9.0,
+        "checkpoint-every": 2,
+        "checkpoint-keep": 3,
+        "max-rollbacks": 7,
+        "max-uplink-mb": 1000.0,
+        "patience": 50,
+    }
+    assert not [key for key, value in changed.items() if config.get(key, RunConfig().to_mapping()[key]) == value]
+    # Those that only say when a run ends are seen where runs end.
+    assert changed.keys() | {"resume", "num-server-rounds", "target-accuracy"} == MAY_CHANGE
+    resumed, _ = run_in_process(config | changed | {"resume": die(config, in_round=3)})
+    assert same(final_model(whole), final_model(resumed))
 
 
 @pytest.mark.parametrize("key", sorted(set(RunConfig().to_mapping()) - MAY_CHANGE))

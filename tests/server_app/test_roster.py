@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 import pytest
+from flwr.app import Message
 
 from client_app.app import app as client_app
 from fedcomp.errors import ConfigError
+from fedcomp.flower.mailbox import POLL_SECONDS
 from server_app.ledger import Ledger
 from server_app.roster import Roster, TooFewClients
 from tests.support.in_process_grid import InProcessGrid
@@ -60,6 +63,19 @@ def test_a_client_that_comes_back_under_another_node_id_is_the_same() -> None:
         ("client-0", 1000),
         ("client-1", 55),
     ]
+
+
+def test_two_nodes_of_one_name_are_one_client_and_the_second_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    connection = grid(3)
+    connection.nodes = {**connection.nodes, 1009: connection.nodes[1001]}
+    roster = roster_of(connection)
+    with caplog.at_level("WARNING", logger="fedcomp.server"):
+        for _ in range(3):
+            found = [(client.name, client.node_id) for client in roster.wait_for(3, timeout=5)]
+            assert found == [("client-0", 1000), ("client-1", 1001), ("client-2", 1002)]
+    # Each was asked once.
+    assert len(connection.pushed) == 4
+    assert "it says it is client-1, as node 1001 does; give each SuperNode its own partition-id or site" in caplog.text
 
 
 def test_a_node_that_cannot_say_who_it_is_is_left_out() -> None:
@@ -117,3 +133,99 @@ def test_a_site_says_what_it_allows() -> None:
     connection.nodes = {7: {"partition-id": 0, "num-partitions": 1, "bits": 1.5, "uplink-mbps": 20, "device": "cpu"}}
     (found,) = roster_of(connection).wait_for(1, timeout=5)
     assert (found.bits, found.uplink_mbps, found.device, found.simulated) == (1.5, 20.0, "cpu", False)
+
+
+def test_a_client_that_has_gone_is_not_waited_for_nor_asked() -> None:
+    connection = grid(3)
+    roster = roster_of(connection)
+    roster.wait_for(3, timeout=5)
+    nodes = connection.nodes
+    connection.nodes = {node: nodes[node] for node in (1000, 1002)}
+    assert [client.name for client in roster.connected()] == ["client-0", "client-2"]
+    connection.nodes = nodes
+    assert len(roster.connected()) == 3
+    assert len(connection.pushed) == 3
+
+
+class SlowToAnswer(InProcessGrid):
+    """Node 1001 takes some pulls to say who it is."""
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        asked = {item.metadata.message_id: item.metadata.dst_node_id for item in self.pushed}
+        wanted = list(message_ids)
+        if [asked[item] for item in wanted] == [1001]:
+            self.__dict__["left"] = self.__dict__.get("left", 4) - 1
+            if self.__dict__["left"] > 0:
+                return []
+        return super().pull_messages(wanted)
+
+
+def test_the_first_round_waits_for_all_that_are_connected_and_later_ones_for_nobody() -> None:
+    identify()
+    connection = SlowToAnswer.of(client_app, 3, settings())
+    roster = roster_of(connection)
+    assert [client.name for client in roster.wait_for(2, timeout=5)] == ["client-0", "client-1", "client-2"]
+    connection.nodes = {**connection.nodes, 1003: {"partition-id": 9, "num-partitions": 3}}
+    assert len(roster.wait_for(2, timeout=5)) == 3
+
+
+def test_a_node_that_could_not_say_who_it_is_is_asked_again_when_it_comes_back() -> None:
+    connection = grid(3)
+    good = connection.nodes
+    connection.nodes = {**good, 1001: {"partition-id": 9, "num-partitions": 3}}
+    roster = roster_of(connection)
+    assert len(roster.wait_for(2, timeout=5)) == 2
+    assert len(roster.connected()) == 2
+    assert len(connection.pushed) == 3
+    connection.nodes = {node: good[node] for node in (1000, 1002)}
+    roster.connected()
+    connection.nodes = good
+    assert [client.name for client in roster.connected()] == ["client-0", "client-1", "client-2"]
+
+
+def test_a_question_to_a_node_that_has_gone_is_dropped() -> None:
+    connection = grid(3)
+    connection.tamper[1001] = lambda _: None
+    nodes = connection.nodes
+    roster = roster_of(connection)
+    assert len(roster.connected()) == 2
+    connection.nodes = {node: nodes[node] for node in (1000, 1002)}
+    assert len(roster.connected()) == 2
+    connection.tamper.clear()
+    connection.nodes = nodes
+    assert len(roster.connected()) == 3
+
+
+@pytest.mark.parametrize(("known", "says", "then"), [(None, 4, 4), (3, 4, 3), (3, -1, None), (None, -1, None)])
+def test_which_model_a_client_keeps_is_learned_when_nothing_better_is_known(
+    known: int | None, says: int, then: int | None
+) -> None:
+    # A client that played a round before the server went down holds more than it held before that round.
+    ledger = Ledger()
+    ledger["client-1"].held_version = known
+    connection = grid(2)
+
+    def say(message: Message) -> Message:
+        message.content.config_records["config"]["holds-version"] = says
+        return message
+
+    connection.tamper[1001] = say
+    roster_of(connection, ledger).wait_for(2, timeout=5)
+    assert ledger["client-1"].held_version == then
+
+
+def test_the_wait_for_introductions_has_a_bound_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    class Counting(InProcessGrid):
+        def get_node_ids(self) -> Iterable[int]:
+            looks.append(1)
+            return super().get_node_ids()
+
+    identify()
+    connection = Counting.of(client_app, 3, settings())
+    connection.tamper[1001] = lambda _: None
+    monkeypatch.setattr("server_app.roster.INTRODUCTION_SECONDS", 4 * POLL_SECONDS)
+    assert len(roster_of(connection).wait_for(2, timeout=20 * POLL_SECONDS)) == 2
+    # A pause follows each look, so that the bound limits their number.
+    assert 1 < len(looks) <= 6

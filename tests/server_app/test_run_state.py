@@ -89,8 +89,13 @@ def test_rolling_back_takes_the_model_and_keeps_the_count() -> None:
     assert state.broadcaster.version == 2
     assert (state.round_index, state.uplink_bytes, state.rollbacks, state.void_rounds) == (5, 50, 1, [3, 5])
     rounds(state, 6, 6)
+    # Checkpoints that cannot be read count as kept: clients must not forget what was before them too early.
+    state.checkpoints = [2, 4]
     state.roll_back(vector, {}, tensors, values)
     assert (state.round_index, state.rollbacks, state.void_rounds) == (6, 2, [3, 5, 3, 6])
+    assert state.checkpoints == [2, 4]
+    assert [state.is_void(number) for number in (2, 3, 6, 7)] == [False, True, True, False]
+    assert not fresh().is_void(0)
 
 
 def test_only_the_newest_norms_are_kept() -> None:

@@ -47,9 +47,9 @@ def simulated(home: Path, *, seed: int, fail: float, rounds: int) -> float:
 @pytest.mark.timeout(5400)
 def test_failures_cost_little(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    # Of 20 rounds of 20 clients a failing run loses a tenth of the updates; single runs scatter by about a point.
-    flaky = [simulated(home, seed=seed, fail=0.1, rounds=20) for seed in SEEDS]
-    clean = [simulated(home, seed=seed, fail=0.0, rounds=20) for seed in SEEDS]
+    # After 40 rounds accuracy grows slowly (0.74): single runs of one seed scatter by about a point.
+    flaky = [simulated(home, seed=seed, fail=0.1, rounds=40) for seed in SEEDS]
+    clean = [simulated(home, seed=seed, fail=0.0, rounds=40) for seed in SEEDS]
     assert sum(flaky) / len(SEEDS) > sum(clean) / len(SEEDS) - 0.015, (flaky, clean)
 
 

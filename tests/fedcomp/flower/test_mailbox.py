@@ -147,3 +147,13 @@ def test_an_error_reply_carries_the_end_of_its_traceback() -> None:
     ((_, reply),) = sent(grid, [1000]).replies(deadline=0.0)
     reason = failure_of(reply)
     assert str(reason).startswith("client error 2: fedcomp.errors.ConfigError: node config is {}; start the SuperNode")
+
+
+def test_what_a_grid_noted_an_id_on_but_did_not_take_is_missing() -> None:
+    class Forgetful(InProcessGrid):
+        def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+            return list(super().push_messages(messages))[1:]
+
+    found = dict(sent(grid_of(2, Forgetful), [1000, 1001]).replies(deadline=0.0))
+    assert found[1000] == UNSENT
+    assert sources(found.items()) == [(1001, 1001)]

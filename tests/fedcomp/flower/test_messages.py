@@ -106,6 +106,10 @@ def text(content: RecordDict) -> None:
     content.config_records["config"]["round-index"] = "3"
 
 
+def yes(content: RecordDict) -> None:
+    content.config_records["config"]["round-index"] = True
+
+
 def no_metric(content: RecordDict) -> None:
     del content.metric_records["metrics"]["num-examples"]
 
@@ -133,6 +137,7 @@ def pickled_raw(content: RecordDict) -> None:
         (foreign, "a fedcomp.payload array 'payload' is missing"),
         (two, "must hold one fedcomp.payload array"),
         (text, "field 'round-index' is '3', it must be a int"),
+        (yes, "field 'round-index' is True, it must be a int"),
         (no_metric, "field 'num-examples' is None"),
         (whole_number, "field 'num-examples' is 5, it must be a float"),
         (wrong_kind, "record 'metrics' is a ConfigRecord, it must be a MetricRecord"),
