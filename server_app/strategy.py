@@ -149,6 +149,7 @@ class ServerOptimizer:
                 self._strategy.eta = rate
             case FedAvgM():
                 self._strategy.server_learning_rate = rate
+                self._strategy.current_arrays = None  # or it would go on from its own last model, not this one
             case _:
                 mean_update = rate * mean_update
         self._steps += 1
@@ -187,9 +188,6 @@ class ServerOptimizer:
                 array = state[name].numpy().copy() if name in state else None
                 setattr(self._strategy, name, None if array is None else [array] if as_list else {_MODEL: array})
         self._steps = int(state["steps"]) if "steps" in state else 0
-        # FedAvgM takes the first model that it is shown for its own; what it had is of the past.
-        if hasattr(self._strategy, "current_arrays"):
-            self._strategy.current_arrays = None
 
     def reset(self) -> None:
         """Forget the moments, as before the first step."""
