@@ -14,7 +14,7 @@ from client_app.compression import encode_update
 from client_app.resources import choose_device
 from client_app.site import Site, is_simulated
 from client_app.state import ClientState, ClientStore, PendingPayload, settle
-from client_app.training import train_locally
+from client_app.training import train_locally, training_options
 from fedcomp.downlink import receive
 from fedcomp.errors import ConfigError
 from fedcomp.flower.messages import ClientDescription, ClientQuery, TrainReply, TrainRequest
@@ -38,7 +38,7 @@ def describe(message: Message, context: Context) -> Message:
         client=site.name,
         partition_id=site.partition_id,
         num_partitions=site.num_partitions,
-        device=str(choose_device(site.device or config.device)),
+        device=str(choose_device(site.device or config.device, partition_id=site.partition_id)),
         version=fedcomp.__version__,
         bits=site.bits or 0.0,
         uplink_mbps=site.uplink_mbps or 0.0,
@@ -56,7 +56,8 @@ def train(message: Message, context: Context) -> Message:
     request = TrainRequest.from_record(message.content)
     if request.client != site.name:
         raise ConfigError(f"request is for client {request.client!r}, this is {site.name!r}")
-    device = choose_device(site.device or config.device)
+    device = choose_device(site.device or config.device, partition_id=site.partition_id)
+    options = training_options(config, learning_rate=request.learning_rate, batch_size=request.batch_size)
     task = load_task(config.task)
     model = task.build_model(seed=config.seed)
     layout = VectorSpec.from_state_dict(model.state_dict())
@@ -72,7 +73,7 @@ def train(message: Message, context: Context) -> Message:
     examples = task.client_examples(site.partition_id, site.num_partitions, seed=config.seed)
 
     started = time.perf_counter()
-    result = train_locally(model, task, examples, config, device=device, seed=request.training_seed)
+    result = train_locally(model, task, examples, options, device=device, seed=request.training_seed)
     train_seconds = time.perf_counter() - started
     state = model.state_dict()
     with torch.no_grad():

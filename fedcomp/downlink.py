@@ -31,13 +31,16 @@ from fedcomp.feedback import check_it_converges
 from fedcomp.seeds import SEED_LIMIT
 from fedcomp.wire import HEADER_BYTES
 
+ASK_FOR_WHOLE = "ask for a whole model"
+"""Ends the message of MissingVersion: of a client's error Flower hands on the words, not always the class."""
+
 
 class NothingPublished(FedcompError):
     """A model was asked for before the first one was published."""
 
 
 class MissingVersion(FedcompError):
-    """The parts begin with a difference to a version that the client does not hold; it must ask for a full route."""
+    """The parts begin with a difference to a version that the client does not hold; it must ask for a whole model."""
 
 
 class BrokenChain(PayloadError):
@@ -307,11 +310,11 @@ def receive(
     elif parts or copy is None:
         sent = f"a difference to version {parts[0].base}" if parts else "nothing, as to a client that is up to date"
         has = f"no model of dim {dim}" if copy is None else f"version {held_version}"
-        raise MissingVersion(f"the server sent {sent}, this client holds {has}; ask for a full model")
+        raise MissingVersion(f"the server sent {sent}, this client holds {has}; {ASK_FOR_WHOLE}")
     for part in parts:
         copy = _apply(part, copy, dim=dim)
     if copy is None:
-        raise MissingVersion("there is no model and nothing to make one of; ask for a full model")
+        raise MissingVersion(f"there is no model and nothing to make one of; {ASK_FOR_WHOLE}")
     return copy.to(device, copy=True)
 
 
@@ -332,7 +335,7 @@ def _check_order(parts: Sequence[ModelPart]) -> None:
         if part.base != before or part.version < 0 or (before is not None and not 0 <= before < part.version):
             raise BrokenChain(
                 f"model part {index} leads from version {part.base} to {part.version}; allowed: from {before}, or from "
-                "none if it is the first, to a later one; ask for a full model"
+                f"none if it is the first, to a later one; {ASK_FOR_WHOLE}"
             )
         if not 0 <= part.seed < SEED_LIMIT:
             raise BrokenChain(f"model part {index} has seed {part.seed}; allowed: integers in [0, 2**64)")

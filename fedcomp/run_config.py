@@ -53,13 +53,35 @@ class RunConfig(BaseModel):
     async_buffer_size: int = Field(default=5, ge=1)
     max_staleness: int = Field(default=10, ge=0)
 
-    strategy: Literal["fedavg", "fedavgm", "fedadam", "fedyogi"] = "fedavg"
+    strategy: Literal["fedavg", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fedlamb", "fedlars"] = "fedavg"
     server_learning_rate: float = Field(default=1.0, gt=0)
+    server_schedule: str = "constant"
+    server_rate_scaling: Literal["none", "linear", "sqrt"] = "none"
+    server_rate_base: int = Field(default=10, ge=1)
     server_momentum: float = Field(default=0.9, ge=0, lt=1)
+    beta_1: float = Field(default=0.9, ge=0, lt=1)
+    beta_2: float = Field(default=0.99, ge=0, lt=1)
+    tau: float = Field(default=0.001, gt=0)
+    trust: float = Field(default=0.001, gt=0)
+    server_weight_decay: float = Field(default=0.0, ge=0)
+    cohort_schedule: str = "constant"
+
     local_epochs: int = Field(default=1, ge=1)
     batch_size: int = Field(default=20, ge=1)
+    batch_schedule: str = "constant"
     learning_rate: float = Field(default=0.03, gt=0)
+    learning_rate_schedule: str = "constant"
+    local_schedule: str = "constant"
+    optimizer: Literal["sgd", "adam", "adamw", "adamw8bit"] = "sgd"
     momentum: float = Field(default=0.9, ge=0, lt=1)
+    weight_decay: float = Field(default=0.0, ge=0)
+    proximal_mu: float = Field(default=0.0, ge=0)
+    clip_gradients: float = Field(default=0.0, ge=0)
+    micro_batch_size: int = Field(default=0, ge=0)
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    activation_checkpointing: Literal["auto", "on", "off"] = "auto"
+    offload_activations: bool = False
+    deterministic: bool = False
 
     checkpoint_every: int = Field(default=1, ge=0)
     checkpoint_keep: int = Field(default=2, ge=1)
@@ -82,6 +104,10 @@ class RunConfig(BaseModel):
             raise ValueError(f"min-replies is {self.min_replies}, clients-per-round only {self.clients_per_round}")
         if self.mode == "async" and self.over_selection:
             raise ValueError("over-selection is for mode 'sync'; in mode 'async' nobody is waited for")
+        if self.cohort_schedule != "constant" and (self.mode == "async" or not self.clients_per_round):
+            raise ValueError(
+                f"cohort-schedule is {self.cohort_schedule!r}, which needs mode 'sync' and clients-per-round above 0"
+            )
         return self
 
     @classmethod

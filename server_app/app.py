@@ -20,9 +20,10 @@ from server_app.plan import RunPlan
 from server_app.reporting import Reporter
 from server_app.rounds import RoundLoop
 from server_app.secret import run_secret
-from server_app.strategy import build_strategy
 
 log = logging.getLogger("fedcomp.server")
+
+ADAPTIVE = ("fedadam", "fedyogi", "fedadagrad", "fedlamb")
 
 app = ServerApp()
 
@@ -44,7 +45,6 @@ def main(grid: Grid, context: Context) -> None:
 def train(grid: Grid, config: RunConfig, reporter: Reporter, *, flower_run_id: int) -> str | None:
     """Run all rounds; return why the run ended before the last one, or None."""
     # What is wrong with the settings is said before anybody waits for clients, or a run is recorded.
-    build_strategy(config)
     task = load_task(config.task)
     model = task.build_model(seed=config.seed)
     layout = VectorSpec.from_state_dict(model.state_dict())
@@ -81,6 +81,12 @@ def _announce(plan: RunPlan) -> None:
         log.info("clients keep what their encodings lose and add it to their next update (error-feedback)")
     elif not plan.codec.is_unbiased:
         log.warning("%s is biased and error-feedback is off: expect a worse model", config.compressor)
+    if config.strategy in ADAPTIVE and config.server_learning_rate >= 1:
+        log.warning(
+            "server-learning-rate is %g with %s, which moves weights by about that much a round; 0.01 to 0.1 is usual",
+            config.server_learning_rate,
+            config.strategy,
+        )
     if plan.uses_feedback or plan.compresses_downlink:
         megabytes = plan.client_state_bytes() / 1e6
         log.info(

@@ -84,6 +84,8 @@ def assign(
             compressor=str(codec.spec),
             encode_seed=plan.seed(round_index, COHORT_CLIENT_ID if codec.shares_seed else client.client_id, "rotation"),
             training_seed=plan.seed(round_index, client.client_id, "training"),
+            learning_rate=plan.recipe.learning_rate(state.round_index + 1),
+            batch_size=plan.recipe.batch_size(state.round_index + 1),
             feedback=plan.uses_feedback,
             last_applied_round=known.last_applied_round,
             void_rounds=tuple(state.void_rounds),

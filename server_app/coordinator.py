@@ -32,7 +32,6 @@ from server_app.reporting import Reporter, RoundTest
 from server_app.roster import Roster
 from server_app.run_state import RunState
 from server_app.stopping import Stopper
-from server_app.strategy import ServerOptimizer, build_strategy
 
 log = logging.getLogger("fedcomp.server")
 
@@ -66,7 +65,7 @@ class Coordinator:
         self.state = RunState(
             vector=plan.layout.flatten(start),
             raw=plan.layout.raw(start),
-            optimizer=ServerOptimizer(build_strategy(config)),
+            optimizer=plan.new_optimizer(),
             broadcaster=plan.new_broadcaster(),
             guard=Guard(loss_factor=config.guard_loss_factor, norm_factor=config.guard_norm_factor),
             stopper=Stopper(
@@ -110,8 +109,14 @@ class Coordinator:
         norm = None
         if outcome.mean is not None:
             norm = l2_norm(outcome.mean.mean)
+            if self.plan.recipe.restarts(outcome.round_index):
+                state.optimizer.reset()
             state.vector = state.optimizer.step(
-                state.vector, outcome.mean.mean, weight=outcome.mean.weight, round_index=outcome.round_index
+                state.vector,
+                outcome.mean.mean,
+                weight=outcome.mean.weight,
+                round_index=outcome.round_index,
+                learning_rate=self.plan.recipe.server_rate(outcome.round_index, cohort=outcome.wanted),
             )
             state.raw = outcome.raw
         own = time.perf_counter() - own

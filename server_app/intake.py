@@ -12,7 +12,7 @@ from flwr.app import Message
 
 import fedcomp
 from fedcomp.aggregation import MeanEstimator, check_weight, l2_norm
-from fedcomp.downlink import MissingVersion
+from fedcomp.downlink import ASK_FOR_WHOLE
 from fedcomp.errors import EmptyMean, PayloadError
 from fedcomp.flower.mailbox import Failure, failure_of
 from fedcomp.flower.messages import TrainReply, message_bytes
@@ -140,7 +140,7 @@ def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -
     item = asked.outcome
     failure = failure_of(message)
     if failure is not None or isinstance(message, Failure):
-        if MissingVersion.__name__ in str(failure):
+        if ASK_FOR_WHOLE in str(failure):
             state.ledger[asked.client.name].held_version = None  # next time it gets a whole model
         return Read(replace(item, verdict="rejected", reject_reason=failure))
     total_bytes = message_bytes(message)

@@ -12,6 +12,8 @@ from fedcomp.run_config import RunConfig
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
 from fedcomp.vectors import VectorSpec
 from server_app.budgets import BudgetRules, parse_rules
+from server_app.optimizers import Optimizer, build_optimizer
+from server_app.recipe import Recipe
 
 _STATE_FILES_BYTES = 3 * 4096
 """What a folder with two files takes beside the tensors, where a block has 4 KiB."""
@@ -35,6 +37,8 @@ class RunPlan:
         ``config.client_bits``, parsed.
     codec
         ``config.compressor``, for what it says of itself.
+    recipe
+        The schedules.
     """
 
     run_id: str
@@ -43,6 +47,7 @@ class RunPlan:
     secret: bytes
     rules: BudgetRules
     codec: Compressor
+    recipe: Recipe
 
     def for_run(self, run_id: str) -> RunPlan:
         """Return the plan of a run that has its id."""
@@ -56,11 +61,26 @@ class RunPlan:
             shapes=self.layout.shapes,
         )
 
+    def new_optimizer(self) -> Optimizer:
+        """Return what applies mean updates to the model."""
+        config = self.config
+        return build_optimizer(
+            config.strategy,
+            shapes=self.layout.shapes,
+            learning_rate=config.server_learning_rate,
+            momentum=config.server_momentum,
+            beta_1=config.beta_1,
+            beta_2=config.beta_2,
+            tau=config.tau,
+            trust=config.trust,
+            weight_decay=config.server_weight_decay,
+        )
+
     @classmethod
     def of(cls, run_id: str, config: RunConfig, layout: VectorSpec, secret: bytes) -> RunPlan:
         """Parse what the settings name; raises ConfigError."""
         codec = fedcomp.compressor(config.compressor)
-        plan = cls(run_id, config, layout, secret, parse_rules(config.client_bits), codec)
+        plan = cls(run_id, config, layout, secret, parse_rules(config.client_bits), codec, Recipe.of(config))
         if plan.uses_feedback:
             check_it_converges(codec, use="compressor")
         return plan

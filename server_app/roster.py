@@ -163,11 +163,9 @@ class Roster:
                 f"{description.client} divides the data into {description.num_partitions} parts, this run into "
                 f"{self.num_partitions}; start all clients with num-partitions={self.num_partitions}"
             )
-        known = self._ledger[description.client]
         if description.holds_version < 0:
-            known.held_version = None  # it lost what it kept
-        elif known.held_version is None:
-            known.held_version = description.holds_version
+            # It lost what it kept. What it has beyond the ledger's word is of rounds that will be played again.
+            self._ledger[description.client].held_version = None
         twin = next((c for c in self._by_node.values() if c.name == description.client), None)
         if twin is not None and twin.node_id in self._nodes:
             raise MalformedMessage(

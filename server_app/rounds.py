@@ -50,11 +50,12 @@ class RoundLoop:
             return self._late.waiting
 
         clients = run.roster.wait_for(config.min_clients, timeout=config.node_timeout, busy=busy)
-        cohort = draw_cohort(run, clients, config.clients_per_round + config.over_selection, number=round_index)
+        wanted = run.plan.recipe.cohort_size(round_index)
+        cohort = draw_cohort(run, clients, wanted + config.over_selection, number=round_index)
         assignments, refused = assign(cohort, run.plan, run.state, round_index=round_index)
         for item in refused:
             intake.note(item)
-        outcome.wanted = min(config.clients_per_round or len(cohort), len(cohort))
+        outcome.wanted = min(wanted or len(cohort), len(cohort))
         # Twice the deadline, so that Flower still takes a reply while the next round looks for it.
         ttl = 2 * config.round_timeout
         messages = {node: asked.message(ttl=ttl) for node, asked in assignments.items()}

@@ -13,8 +13,8 @@ from fedcomp.downlink import Broadcaster
 from server_app.budgets import UplinkEstimates
 from server_app.guard import Guard
 from server_app.ledger import Ledger
+from server_app.optimizers import Optimizer
 from server_app.stopping import Stopper
-from server_app.strategy import ServerOptimizer
 
 NORMS_KEPT = 200
 
@@ -45,7 +45,7 @@ class RunState:
 
     vector: Tensor
     raw: Mapping[str, Tensor]
-    optimizer: ServerOptimizer
+    optimizer: Optimizer
     broadcaster: Broadcaster
     guard: Guard
     stopper: Stopper

@@ -32,27 +32,12 @@ from flwr.supercore.run import Run
 from torch import Tensor
 
 from fedcomp.errors import ConfigError
-from fedcomp.run_config import RunConfig
 
 FLOWER_STRATEGIES = ("fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi")
 
 _MODEL = "model"
 # What Flower's strategies remember between rounds: those of Reddi et al. by array name, FedAvgM in a list.
 _MOMENTS = {"m_t": False, "v_t": False, "momentum_vector": True}
-
-
-def build_strategy(config: RunConfig) -> FedAvg:
-    """Return the Flower strategy that the run config names.
-
-    Raises
-    ------
-    ConfigError
-        For fedavg with a server learning rate other than 1, which it would ignore.
-    """
-    rate = config.server_learning_rate
-    if config.strategy == "fedavg" and rate != 1.0:
-        raise ConfigError(f"server-learning-rate is {rate} with strategy fedavg; allowed: 1.0, or use fedavgm")
-    return flower_strategy(config.strategy, learning_rate=rate, momentum=config.server_momentum)
 
 
 def flower_strategy(

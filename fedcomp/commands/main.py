@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fedcomp import __version__
-from fedcomp.commands import bench, compressors, export, runs, show, simulate, stop
+from fedcomp.commands import bench, compressors, export, recipe, runs, show, simulate, stop
 from fedcomp.errors import FedcompError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command("stop")(stop.stop)
 app.command("export")(export.export)
 app.command("compressors")(compressors.compressors)
 app.add_typer(bench.app, name="bench")
+app.add_typer(recipe.app, name="recipe")
 
 
 @app.callback(invoke_without_command=True)

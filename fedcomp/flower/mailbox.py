@@ -15,6 +15,7 @@ from flwr.app import Message
 from flwr.serverapp import Grid
 
 POLL_SECONDS = 0.05
+_WRAPPING = "Exception ClientAppException occurred. Message: "
 
 log = logging.getLogger("fedcomp.server")
 
@@ -123,4 +124,8 @@ def failure_of(reply: Message | Failure) -> str | None:
 def _last_line(reason: str | None) -> str:
     """Return the end of a traceback, which says what went wrong."""
     lines = [line.strip() for line in (reason or "").splitlines() if line.strip()]
-    return lines[-1] if lines else "no reason given"
+    if not lines:
+        return "no reason given"
+    # A simulation wraps a client's words in the name of an exception of its own.
+    _, wrapped, words = lines[-1].partition(_WRAPPING)
+    return words.removesuffix("'>") if wrapped else lines[-1]

@@ -48,6 +48,8 @@ class TrainRequest:
         Spec string of the compressor for the reply.
     encode_seed, training_seed
         Seeds of the rotation and of shuffling and dropout.
+    learning_rate, batch_size
+        The client's step size and examples a step in this round.
     feedback
         Whether the client adds what earlier encodings lost, and keeps what this one loses.
     last_applied_round
@@ -70,6 +72,8 @@ class TrainRequest:
     compressor: str
     encode_seed: int
     training_seed: int
+    learning_rate: float
+    batch_size: int
     feedback: bool = False
     last_applied_round: int = 0
     void_rounds: tuple[int, ...] = ()

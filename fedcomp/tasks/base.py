@@ -62,6 +62,14 @@ class Task(ABC):
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the mean loss over the batch, a 0-d tensor."""
 
+    def loss_weight(self, targets: Tensor) -> float:
+        """Return how much a batch's mean loss counts against another's: how many targets it is the mean of.
+
+        The default is the number of examples. A task whose loss leaves some targets out, such as padding, returns the
+        number of those that count; 0 when there is none.
+        """
+        return float(len(targets))
+
     def correct(self, outputs: Tensor, targets: Tensor) -> tuple[int, int]:
         """Return (how many predictions were right, how many counted); the default takes the argmax of the last axis."""
         return int((outputs.argmax(dim=-1) == targets).sum()), int(torch.numel(targets))

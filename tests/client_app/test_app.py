@@ -34,6 +34,8 @@ def request(**changes: object) -> TrainRequest:
         "compressor": "eden:bits=8",
         "encode_seed": 2,
         "training_seed": 3,
+        "learning_rate": 0.1,
+        "batch_size": 40,
     }
     return TrainRequest(**(values | changes))  # type: ignore[arg-type]
 

@@ -119,7 +119,7 @@ def test_it_says_what_its_site_allows_and_where_it_runs(monkeypatch: pytest.Monk
 def test_the_site_decides_where_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted: list[str] = []
 
-    def choose(device: str) -> torch.device:
+    def choose(device: str, *, partition_id: int) -> torch.device:
         wanted.append(device)
         return choose_device("cpu")
 
@@ -150,7 +150,7 @@ def test_the_training_seed_orders_examples_and_does_not_choose_them() -> None:
     assert train().num_examples == 40.0
     # In two batches it matters which examples are in the first.
     first, second = (
-        sent(TrainReply.from_record(call(request(compressor="identity", training_seed=seed).to_record())))
+        sent(TrainReply.from_record(call(request(compressor="identity", training_seed=seed, batch_size=20).to_record())))
         for seed in (3, 4)
     )
     assert first.numel() == LAYOUT.dim

@@ -60,7 +60,7 @@ def test_what_is_held_is_not_trusted(held: Tensor) -> None:
 def test_a_missing_version_is_named() -> None:
     server = published("eden:bits=2", walk(300, 4))
     parts = server.parts_for(2)
-    with pytest.raises(MissingVersion, match="a difference to version 2, this client holds version 1; ask for a full"):
+    with pytest.raises(MissingVersion, match="a difference to version 2, this client holds version 1; ask for a whole"):
         receive(parts, held_version=1, held=torch.ones(300), dim=300)
     for held_version in (None, 4):
         with pytest.raises(MissingVersion, match=f"holds version {held_version}"):

@@ -13,7 +13,6 @@ from server_app.plan import RunPlan
 from server_app.roster import Client
 from server_app.run_state import RunState
 from server_app.stopping import Stopper
-from server_app.strategy import ServerOptimizer, build_strategy
 from tests.server_app.test_plan import LAYOUT, plan
 from tests.support.runs import identify
 
@@ -28,7 +27,7 @@ def state_of(item: RunPlan, versions: int = 2) -> RunState:
     state = RunState(
         vector=torch.randn(LAYOUT.dim, generator=torch.Generator().manual_seed(1)),
         raw={"steps": torch.tensor(9)},
-        optimizer=ServerOptimizer(build_strategy(item.config)),
+        optimizer=item.new_optimizer(),
         broadcaster=item.new_broadcaster(),
         guard=Guard(),
         stopper=Stopper(),

@@ -93,6 +93,18 @@ def test_a_resumed_run_has_the_bits_of_one_that_was_not_interrupted(kind: str) -
     assert resumed.total_downlink_payload_bytes == whole.total_downlink_payload_bytes
 
 
+def test_a_client_that_was_first_asked_in_the_lost_round_gets_a_whole_model() -> None:
+    # It kept the model of a round that is played again, and so does not hold what it says it holds.
+    config = settings(num_server_rounds=4) | KINDS["downlink"]
+    whole, _ = run_in_process(config, clients=6)
+    for lost in (1, 2, 3):
+        run_id = die(config, clients=6, in_round=lost)
+        resumed, _ = run_in_process(config | {"resume": run_id}, clients=6)
+        assert all(client.reject_reason is None for item in resumed.rounds for client in item.client_results)
+        assert same(final_model(whole), final_model(resumed))
+        assert resumed.total_downlink_payload_bytes == whole.total_downlink_payload_bytes
+
+
 def test_a_run_can_be_killed_again_and_again() -> None:
     config = settings(num_server_rounds=5, compressor="topk:fraction=0.05")
     whole, _ = run_in_process(config)
@@ -207,3 +219,13 @@ def test_a_run_that_is_running_is_left_alone() -> None:
         run_in_process(settings(num_server_rounds=2, resume=run.id))
     with RunStore(database_url()) as store:
         assert store.find_run(run.id).status == "completed"
+
+
+def test_a_run_whose_schedules_depend_on_its_length_keeps_it() -> None:
+    before = RunConfig(learning_rate_schedule="cosine:end=0.1", num_server_rounds=5)
+    longer = before.model_copy(update={"num_server_rounds": 6})
+    with pytest.raises(ConfigError, match="num-server-rounds was 5, is 6"):
+        check_same_run("a-run", before.to_mapping(), longer)
+    check_same_run("a-run", before.to_mapping(), before)
+    steps = before.model_copy(update={"learning_rate_schedule": "step:every=2"})
+    check_same_run("a-run", steps.to_mapping(), steps.model_copy(update={"num_server_rounds": 6}))

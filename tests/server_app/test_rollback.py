@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from client_app.app import app as client_app
-from fedcomp.run_config import RunConfig
-from server_app.strategy import ServerOptimizer, build_strategy
+from server_app.optimizers import Optimizer
 from tests.server_app.test_coordinator import ExplodingGrid, exploding
+from tests.server_app.test_plan import plan
 from tests.support.lossy_grid import LossyGrid
 from tests.support.runs import identify, requests_of, run_in_process, settings
 
@@ -78,7 +78,7 @@ START = torch.tensor([1.0, -2.0, 0.0])
 UPDATES = [torch.tensor([0.5, 0.25, -1.0]), torch.tensor([-0.125, 0.5, 0.25]), torch.tensor([1.0, 1.0, 1.0])]
 
 
-def played(optimizer: ServerOptimizer, model: torch.Tensor, first: int, last: int) -> torch.Tensor:
+def played(optimizer: Optimizer, model: torch.Tensor, first: int, last: int) -> torch.Tensor:
     for index in range(first, last + 1):
         model = optimizer.step(model, UPDATES[index - 1], weight=7.0, round_index=index)
     return model
@@ -88,9 +88,9 @@ def played(optimizer: ServerOptimizer, model: torch.Tensor, first: int, last: in
 def test_the_servers_optimizer_goes_on_as_if_the_void_step_had_not_been(strategy: str) -> None:
     identify()
     rate = 1.0 if strategy == "fedavg" else 0.1
-    config = RunConfig(strategy=strategy, server_learning_rate=rate)  # type: ignore[arg-type]
-    expected = played(ServerOptimizer(build_strategy(config)), START, 1, 3)
-    optimizer = ServerOptimizer(build_strategy(config))
+    settings_of = plan(strategy=strategy, server_learning_rate=rate)
+    expected = played(settings_of.new_optimizer(), START, 1, 3)
+    optimizer = settings_of.new_optimizer()
     model = played(optimizer, START, 1, 1)
     before = optimizer.state()
     copies = {name: value.clone() for name, value in before.items()}

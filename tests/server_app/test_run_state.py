@@ -8,7 +8,6 @@ from server_app.guard import Guard
 from server_app.ledger import ClientRecord
 from server_app.run_state import NORMS_KEPT, RunState
 from server_app.stopping import Stopper
-from server_app.strategy import ServerOptimizer, build_strategy
 from tests.server_app.test_plan import LAYOUT, plan
 from tests.support.runs import identify
 
@@ -18,7 +17,7 @@ def fresh() -> RunState:
     return RunState(
         vector=torch.zeros(LAYOUT.dim),
         raw={},
-        optimizer=ServerOptimizer(build_strategy(settings.config)),
+        optimizer=settings.new_optimizer(),
         broadcaster=settings.new_broadcaster(),
         guard=Guard(),
         stopper=Stopper(patience=3),

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from fedcomp.errors import ConfigError
-from fedcomp.run_config import RunConfig
-from server_app.strategy import FLOWER_STRATEGIES, ServerOptimizer, build_strategy, flower_strategy
+from server_app.strategy import FLOWER_STRATEGIES, ServerOptimizer, flower_strategy
 from tests.support.runs import identify
 
 START = torch.tensor([1.0, -2.0, 0.0])
@@ -15,8 +14,9 @@ UPDATES = [torch.tensor([0.5, 0.25, -1.0]), torch.tensor([-0.125, 0.5, 0.25]), t
 RATES = [0.1, 0.03, 0.2]
 
 
-def run(**changes: str | float) -> list[torch.Tensor]:
-    return steps(ServerOptimizer(build_strategy(RunConfig(**changes))))  # type: ignore[arg-type]
+def run(*, strategy: str, server_learning_rate: float = 1.0, server_momentum: float = 0.9) -> list[torch.Tensor]:
+    flower = flower_strategy(strategy, learning_rate=server_learning_rate, momentum=server_momentum)
+    return steps(ServerOptimizer(flower, learning_rate=server_learning_rate))
 
 
 def steps(optimizer: ServerOptimizer, *, rates: list[float] | None = None) -> list[torch.Tensor]:
@@ -172,9 +172,11 @@ def test_the_model_given_is_not_changed() -> None:
     assert START.tolist() == [1.0, -2.0, 0.0]
 
 
-def test_fedavg_refuses_a_rate_it_would_ignore() -> None:
-    with pytest.raises(ConfigError, match=r"server-learning-rate is 0\.5 with strategy fedavg; allowed: 1\.0"):
-        build_strategy(RunConfig(strategy="fedavg", server_learning_rate=0.5))
+def test_fedavg_takes_its_rate_of_the_mean() -> None:
+    expected = START
+    for model, update in zip(run(strategy="fedavg", server_learning_rate=0.5), UPDATES, strict=True):
+        expected = expected + 0.5 * update
+        torch.testing.assert_close(model, expected)
 
 
 def test_an_unknown_strategy_is_named() -> None:

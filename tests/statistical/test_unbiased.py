@@ -16,9 +16,9 @@ import torch
 import fedcomp
 from client_app.training import train_locally
 from fedcomp.metrics import t_statistic
-from fedcomp.run_config import RunConfig
 from fedcomp.tasks.base import Examples
 from fedcomp.tasks.registry import load_task
+from fedcomp.training.options import TrainingOptions
 from fedcomp.vectors import VectorSpec
 
 REPEATS = 200
@@ -146,7 +146,7 @@ def real_update() -> torch.Tensor:
     before = VectorSpec.from_state_dict(model.state_dict()).flatten(model.state_dict())
     examples = task.client_examples(0, 10, seed=1)
     part = Examples(examples.inputs[:200], examples.targets[:200])
-    train_locally(model, task, part, RunConfig(), device=torch.device("cpu"), seed=1)
+    train_locally(model, task, part, TrainingOptions(), device=torch.device("cpu"), seed=1)
     after = VectorSpec.from_state_dict(model.state_dict()).flatten(model.state_dict())
     return (after - before)[:70_000]
 

@@ -138,6 +138,8 @@ def test_why_a_reply_is_of_no_use_is_said() -> None:
     assert failure_of(Message(RecordDict(), reply_to=asked)) is None
     trace = Message(Error(2, "Traceback\n  File x\nValueError: no data\n\n"), reply_to=asked)
     assert failure_of(trace) == "client error 2: ValueError: no data"
+    wrapped = "<class 'x'>:<'\nException ClientAppException occurred. Message: this client fails'>"
+    assert failure_of(Message(Error(2, wrapped), reply_to=asked)) == "client error 2: this client fails"
     assert failure_of(Message(Error(7, ""), reply_to=asked)) == "client error 7: no reason given"
 
 

@@ -34,6 +34,8 @@ REQUEST = TrainRequest(
     compressor="eden:bits=2",
     encode_seed=2**64 - 2,
     training_seed=0,
+    learning_rate=0.1,
+    batch_size=20,
     feedback=True,
     last_applied_round=5,
     void_rounds=(2, 3, 6, 6),

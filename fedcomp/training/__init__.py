@@ -1,0 +1,1 @@
+"""Local training that fits small GPUs and CPUs: micro-batches, precision, checkpointing, memory."""

@@ -1,0 +1,67 @@
+"""How much memory there is, and how many clients share it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import torch
+
+from fedcomp.errors import ConfigError
+
+_MEMINFO = Path("/proc/meminfo")
+_CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_memory(device: torch.device) -> int | None:
+    """Return the bytes that training could still take on a device; None where the system does not tell.
+
+    On a GPU what is free, and what torch holds without using it; on a CPU what Linux counts as available, or less in a
+    container with a limit.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    known = [size for size in (_system_memory(), _container_memory()) if size is not None]
+    return min(known, default=None)
+
+
+def share_memory(total: int, needed: int) -> int:
+    """Return how many clients that need ``needed`` bytes each may train at once in ``total``; 0 when not even one fits.
+
+    Each of them then gets the fraction 1/clients of the device. ``needed`` is what one process really takes at its
+    peak, the CUDA context included.
+
+    Raises
+    ------
+    ConfigError
+        When ``total`` is negative or ``needed`` is not positive.
+    """
+    if total < 0 or needed <= 0:
+        raise ConfigError(f"memory of {total} bytes for clients of {needed} bytes; give sizes of 0 and 1 or above")
+    return total // needed
+
+
+def _system_memory() -> int | None:
+    try:
+        found = re.search(r"^MemAvailable:\s+(\d+) kB$", _MEMINFO.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    except OSError:
+        found = None
+    if found is not None:
+        return int(found[1]) * 1024
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _container_memory() -> int | None:
+    """Return what a container's limit leaves (cgroup v2); pages of files that can be dropped count as free."""
+    try:
+        limit = (_CGROUP / "memory.max").read_text(encoding="utf-8").strip()
+        used = int((_CGROUP / "memory.current").read_text(encoding="utf-8"))
+        found = re.search(r"^inactive_file (\d+)$", (_CGROUP / "memory.stat").read_text(encoding="utf-8"), re.MULTILINE)
+        return None if limit == "max" else max(0, int(limit) - used + (int(found[1]) if found else 0))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fedcomp.errors import ConfigError
+from fedcomp.training import available
+from fedcomp.training.available import available_memory, share_memory
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(available, "_MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(available, "_CGROUP", tmp_path)
+    (tmp_path / "meminfo").write_text("MemTotal:       9000 kB\nMemAvailable:   5000 kB\nSwapFree: 1 kB\n")
+    return tmp_path
+
+
+def test_this_machine_has_memory() -> None:
+    found = available_memory(CPU)
+    assert found is None or 0 <= found <= 2**60
+
+
+def test_linux_tells(system: Path) -> None:
+    assert available_memory(CPU) == 5000 * 1024
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "expected"), [("4096000", "3000000", 1_196_000), ("max", "1", 5_120_000), ("100", "999999", 0)]
+)
+def test_a_container_may_have_less(system: Path, limit: str, used: str, expected: int) -> None:
+    (system / "memory.max").write_text(limit + "\n")
+    (system / "memory.current").write_text(used + "\n")
+    (system / "memory.stat").write_text(f"anon 7\ninactive_file {100_000 if limit != '100' else 0}\nactive_file 9\n")
+    assert available_memory(CPU) == expected
+
+
+def test_other_systems_count_pages(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (system / "meminfo").unlink()
+    monkeypatch.setattr(os, "sysconf", {"SC_AVPHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert available_memory(CPU) == 4_096_000
+
+
+def test_a_system_that_does_not_tell_is_unknown(system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(name: str) -> int:
+        raise ValueError("unrecognized configuration name")
+
+    (system / "meminfo").unlink()
+    monkeypatch.setattr(os, "sysconf", unknown)
+    assert available_memory(CPU) is None
+
+
+def test_a_gpu_has_what_is_free_and_what_torch_holds_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 9000))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 500)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 200)
+    assert available_memory(torch.device("cuda")) == 1300
+
+
+@given(total=st.integers(0, 2**50), needed=st.integers(1, 2**45))
+def test_clients_share_without_ever_taking_more(total: int, needed: int) -> None:
+    clients = share_memory(total, needed)
+    assert clients * needed <= total < (clients + 1) * needed
+
+
+@pytest.mark.parametrize(("total", "needed"), [(-1, 5), (5, 0), (5, -3)])
+def test_sizes_that_are_none_are_refused(total: int, needed: int) -> None:
+    with pytest.raises(ConfigError, match="give sizes"):
+        share_memory(total, needed)
