@@ -149,9 +149,7 @@ def test_the_training_seed_orders_examples_and_does_not_choose_them() -> None:
     torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-6)
     assert train().num_examples == 40.0
     # In two batches it matters which examples are in the first.
-    first, second = (
-        sent(TrainReply.from_record(call(request(compressor="identity", training_seed=seed, batch_size=20).to_record())))
-        for seed in (3, 4)
-    )
+    asked = (request(compressor="identity", training_seed=seed, batch_size=20) for seed in (3, 4))
+    first, second = (sent(TrainReply.from_record(call(item.to_record()))) for item in asked)
     assert first.numel() == LAYOUT.dim
     assert not torch.allclose(first, second, rtol=1e-3, atol=1e-6)
