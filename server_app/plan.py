@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import fedcomp
+from fedcomp.client_bits import BudgetRules, parse_rules
 from fedcomp.compressors.base import Compressor
 from fedcomp.downlink import Broadcaster
 from fedcomp.feedback import check_it_converges
 from fedcomp.run_config import RunConfig
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
 from fedcomp.vectors import VectorSpec
-from server_app.budgets import BudgetRules, parse_rules
 from server_app.optimizers import Optimizer, build_optimizer
 from server_app.recipe import Recipe
 

@@ -31,6 +31,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.wire": BASE,
     "fedcomp.config": BASE,
     "fedcomp.run_config": {"fedcomp.config", *BASE},
+    "fedcomp.client_bits": BASE,
     "fedcomp.resume": {"fedcomp.run_config", *BASE},
     "fedcomp.vectors": BASE,
     "fedcomp.transforms": CODEC,

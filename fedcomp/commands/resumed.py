@@ -29,7 +29,7 @@ def find_resumed(reference: str) -> tuple[RunDetail, int | None]:
     if run.checkpoint_path is None:
         raise ConfigError(f"run {run.id} has no checkpoint to resume from; start it anew")
     folder = Path(run.checkpoint_path).parent
-    for path in sorted(folder.glob("round-*/state.json"), reverse=True):
+    for path in sorted(folder.glob("round-*/state.json"), key=lambda path: (len(path.parent.name), path), reverse=True):
         try:
             return run, json.loads(path.read_text(encoding="utf-8"))["num_partitions"]
         except (OSError, ValueError, KeyError):

@@ -10,16 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedcomp
+from fedcomp.client_bits import BudgetRules, Rule, parse_rules
 from fedcomp.config import MIN_FRACTION
 from fedcomp.errors import ConfigError
 from server_app.budgets import (
     Budget,
     BudgetImpossible,
-    BudgetRules,
-    Rule,
     UplinkEstimates,
     choose_budget,
-    parse_rules,
     spec_with_bits,
 )
 

@@ -127,6 +127,11 @@ def test_ctrl_c_stops_everything(tmp_path: Path, name: str) -> None:
     [
         (("--compressor", "eden:bits=99"), "bits is 99; allowed: any number above 0, at most 8"),
         (("--task", "nothing"), "unknown task 'nothing'"),
+        (("-c", "client-bits='a=x'"), "client-bits: 'a=x' is not a rule"),
+        (("-c", "server-schedule='triangle'"), "server-schedule"),
+        (("-c", "local-schedule='linear:end=x'"), "local-schedule"),
+        (("-c", "downlink-compressor='randk'"), "downlink-compressor: 'randk"),
+        (("--compressor", "qsgd", "-c", "error-feedback='on'"), "allowed with error feedback: below 1"),
         (("-c", "no-such-key=1"), "unknown key 'no-such-key'; allowed: "),
         (("-c", "batch-size=x"), "write key=value in TOML, strings in quotes"),
         (("--config", "missing.toml"), "missing.toml"),
