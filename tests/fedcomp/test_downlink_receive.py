@@ -79,9 +79,18 @@ def test_parts_must_follow_each_other() -> None:
     before_all = ModelPart(1, -1, one.payload, one.seed)
     no_seed = ModelPart(0, None, key.payload, 2**64)
     for parts in (
-        [key, two], [one, key], [key, key], [one, three], [two, one], [backwards], [still], [negative], [before_all],
-        [no_seed], [key, one, three],
-    ):  # fmt: skip
+        [key, two],
+        [one, key],
+        [key, key],
+        [one, three],
+        [two, one],
+        [backwards],
+        [still],
+        [negative],
+        [before_all],
+        [no_seed],
+        [key, one, three],
+    ):
         with pytest.raises(BrokenChain, match="model part"):
             receive(parts, held_version=1, held=torch.ones(300), dim=300)
     assert issubclass(BrokenChain, PayloadError)

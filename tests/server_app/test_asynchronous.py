@@ -9,21 +9,13 @@ from flwr.app import Message
 from client_app.app import app as client_app
 from client_app.state import ClientStore
 from tests.support.in_process_grid import InProcessGrid
-from tests.support.lossy_grid import LossyGrid
+from tests.support.lossy_grid import LossyGrid, lossy
 from tests.support.runs import Value, final_model, requests_of, run_in_process, same, settings
 
 
 def asynchronous(**changes: Value) -> dict[str, Value]:
     base: dict[str, Value] = {"mode": "async", "async_buffer_size": 2, "num_server_rounds": 5}
     return settings(**(base | changes))
-
-
-def lossy(config: dict[str, Value], clients: int, **fields: object) -> LossyGrid:
-    grid = LossyGrid.of(client_app, clients, config)
-    assert isinstance(grid, LossyGrid)
-    for name, value in fields.items():
-        setattr(grid, name, value)
-    return grid
 
 
 def test_a_step_is_made_of_each_few_updates() -> None:

@@ -19,9 +19,8 @@ from server_app.coordinator import Coordinator
 from server_app.outcomes import ClientOutcome
 from server_app.roster import Client
 from server_app.rounds import observe_uplink
-from tests.server_app.test_rounds import lossy
 from tests.server_app.test_run_state import fresh
-from tests.support.lossy_grid import LossyGrid
+from tests.support.lossy_grid import LossyGrid, lossy
 from tests.support.runs import requests_of, run_in_process, settings
 
 

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 import torch
 
 import fedcomp
 from fedcomp.errors import ConfigError
+from fedcomp.optim.scaling import Rule
 from fedcomp.run_config import RunConfig
 from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
+from fedcomp.training.options import CHECKPOINTING, OPTIMIZERS, PRECISIONS
 from fedcomp.vectors import VectorSpec
+from server_app.optimizers import STRATEGIES
 from server_app.plan import RunPlan
+from server_app.samplers import SAMPLERS
+from server_app.weights import WEIGHTS
 from tests.support.tiny_task import TinyTask
 
 LAYOUT = VectorSpec.from_state_dict(TinyTask().build_model(seed=1).state_dict())
@@ -90,3 +97,19 @@ def test_the_first_model_goes_out_as_its_own_setting_says_and_the_next_as_the_ot
 @pytest.mark.parametrize(("downlink", "kept"), [("identity", False), ("float16", True), ("eden:bits=4", True)])
 def test_clients_keep_the_model_when_they_get_differences_to_it(downlink: str, kept: bool) -> None:
     assert plan(downlink_compressor=downlink).compresses_downlink == kept
+
+
+@pytest.mark.parametrize(
+    ("setting", "known"),
+    [
+        ("sampler", SAMPLERS),
+        ("weights", WEIGHTS),
+        ("strategy", STRATEGIES),
+        ("server_rate_scaling", get_args(Rule)),
+        ("optimizer", OPTIMIZERS),
+        ("precision", PRECISIONS),
+        ("activation_checkpointing", CHECKPOINTING),
+    ],
+)
+def test_what_a_setting_allows_is_what_there_is(setting: str, known: tuple[str, ...]) -> None:
+    assert set(get_args(RunConfig.model_fields[setting].annotation)) == set(known)

@@ -16,18 +16,10 @@ from fedcomp.home import database_url
 from fedcomp.vectors import VectorSpec
 from server_app.roster import TooFewClients
 from tests.support.in_process_grid import InProcessGrid
-from tests.support.lossy_grid import LossyGrid
-from tests.support.runs import Value, final_model, requests_of, run_in_process, same, settings
+from tests.support.lossy_grid import lossy
+from tests.support.runs import final_model, requests_of, run_in_process, same, settings
 
 DIM = 8 * 40 + 40 + 40 * 2 + 2
-
-
-def lossy(config: dict[str, Value], clients: int, **fields: object) -> LossyGrid:
-    grid = LossyGrid.of(client_app, clients, config)
-    assert isinstance(grid, LossyGrid)
-    for name, value in fields.items():
-        setattr(grid, name, value)
-    return grid
 
 
 def test_the_first_k_of_k_plus_m_make_the_mean() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from flwr.app import Message, MessageType
 
+from client_app.app import app as client_app
 from tests.support.in_process_grid import InProcessGrid
 
 
@@ -47,3 +48,13 @@ class LossyGrid(InProcessGrid):
             else:
                 ready.append(identifier)
         return super().pull_messages(ready)
+
+
+def lossy(config: Mapping[str, str | int | float | bool], clients: int, **fields: object) -> LossyGrid:
+    """Return a grid of so many clients, with fields set."""
+    grid = LossyGrid(
+        client_app, {1000 + i: {"partition-id": i, "num-partitions": clients} for i in range(clients)}, config
+    )
+    for name, value in fields.items():
+        setattr(grid, name, value)
+    return grid

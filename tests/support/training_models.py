@@ -55,10 +55,15 @@ def chain(*, dropout: float = 0.0) -> nn.Module:
     """Seven plain layers in one Sequential."""
     return seeded(
         lambda: nn.Sequential(
-            nn.Linear(8, 16), nn.ReLU(inplace=True), nn.Dropout(dropout), nn.Linear(16, 16), nn.Tanh(),
-            nn.Dropout(dropout), nn.Linear(16, 2),
+            nn.Linear(8, 16),
+            nn.ReLU(inplace=True),
+            nn.Dropout(dropout),
+            nn.Linear(16, 16),
+            nn.Tanh(),
+            nn.Dropout(dropout),
+            nn.Linear(16, 2),
         )
-    )  # fmt: skip
+    )
 
 
 class Scarce(nn.Module):

@@ -26,8 +26,9 @@ def encoder() -> nn.Module:
 
 def spectral() -> nn.Module:
     """Its buffers change the output and are changed by each forward pass in training mode."""
-    return nn.Sequential(*(nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8))) for _ in range(2)),
-                         nn.Linear(8, 2))  # fmt: skip
+    return nn.Sequential(
+        *(nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(8, 8))) for _ in range(2)), nn.Linear(8, 2)
+    )
 
 
 MODELS: list[Callable[[], nn.Module]] = [

@@ -41,9 +41,13 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize(
     "options",
-    [TrainingOptions(), TrainingOptions(momentum=0.0), TrainingOptions(optimizer="adam"),
-     TrainingOptions(optimizer="adamw")],
-)  # fmt: skip
+    [
+        TrainingOptions(),
+        TrainingOptions(momentum=0.0),
+        TrainingOptions(optimizer="adam"),
+        TrainingOptions(optimizer="adamw"),
+    ],
+)
 def test_the_size_of_the_state_is_known_beforehand(options: TrainingOptions) -> None:
     model = chain()
     optimizer = build_optimizer(model.parameters(), options)
