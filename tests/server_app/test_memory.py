@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
+from tests.support.peak_process import printed_peak
 
 MEMORY = """
 import gc, logging, os, sys, tempfile, torch
@@ -60,15 +58,8 @@ print(peak_bytes(lambda: run(int(sys.argv[1])), torch.device("cpu")) / (4 * DIM)
 
 
 def peak(clients: int, *changes: str) -> float:
-    """Return the server's peak memory in models, the least of two processes: what is not yet collected varies."""
-    root = Path(__file__).resolve().parents[2]
-    found = []
-    for _ in range(2):
-        command = [sys.executable, "-c", MEMORY, str(clients), *changes]
-        shown = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
-        assert shown.returncode == 0, shown.stderr
-        found.append(float(shown.stdout.splitlines()[-1]))
-    return min(found)
+    """Return the server's peak memory in models."""
+    return printed_peak(MEMORY, str(clients), *changes)
 
 
 def test_a_hundred_clients_take_no_more_memory_than_ten() -> None:

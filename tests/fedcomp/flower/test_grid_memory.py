@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+
+from tests.support.peak_process import printed_peak
 
 MEMORY = """
 import gc, logging, sys, torch, numpy as np
@@ -56,19 +54,8 @@ print(peak_bytes(lambda: run(int(sys.argv[3])), torch.device("cpu")) / (4 * DIM)
 
 
 def peak(strategy: str, stream: str, clients: int) -> float:
-    """Return the server's peak memory in models.
-
-    Each run has a process of its own: what an earlier one left to malloc would be used again, and not count. What the
-    garbage collector has not yet taken comes on top at times, so the least of three runs is what is needed.
-    """
-    root = Path(__file__).resolve().parents[3]
-    command = [sys.executable, "-c", MEMORY, strategy, stream, str(clients)]
-    found = []
-    for _ in range(3):
-        shown = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)
-        assert shown.returncode == 0, shown.stderr
-        found.append(float(shown.stdout))
-    return min(found)
+    """Return the server's peak memory in models."""
+    return printed_peak(MEMORY, strategy, stream, str(clients))
 
 
 @pytest.mark.parametrize("strategy", ["FedAvg", "FedAdam"])
