@@ -14,12 +14,13 @@ from client_app.compression import encode_update
 from client_app.resources import choose_device
 from client_app.site import Site, is_simulated
 from client_app.state import ClientState, ClientStore, PendingPayload, settle
-from client_app.training import train_locally, training_options
+from client_app.training import train_locally
 from fedcomp.downlink import receive
 from fedcomp.errors import ConfigError
 from fedcomp.flower.messages import ClientDescription, ClientQuery, TrainReply, TrainRequest
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.registry import load_task
+from fedcomp.training.settings import training_options
 from fedcomp.vectors import VectorSpec
 
 _ALL_ROUNDS = 2**62

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -52,6 +53,12 @@ class Resources:
     cpus: int
     gpus: float
 
+    def at_once(self, cpu_count: int, gpu_count: int) -> int:
+        """Return how many clients Flower runs at a time on such a machine."""
+        by_cpu = max(1, cpu_count // self.cpus)
+        by_gpu = gpu_count * int(1 / self.gpus) if self.gpus else by_cpu
+        return min(self.clients, by_cpu, by_gpu)
+
     def federation(self) -> dict[str, Value]:
         """Return Flower's `--federation-config`."""
         config: dict[str, Value] = {"num-supernodes": self.clients, "client-resources-num-cpus": self.cpus}
@@ -60,14 +67,27 @@ class Resources:
         return config
 
 
-def share_resources(clients: int, *, cpu_count: int, gpu_count: int) -> Resources:
+def share_resources(
+    clients: int, *, cpu_count: int, gpu_count: int, at_once: int | None = None, on_a_gpu: int | None = None
+) -> Resources:
     """Share the machine: one CPU a client, and the GPUs among as many clients as can run at once.
 
-    A share is rounded down to hundredths, so that the clients of one GPU never ask for more than it.
+    Parameters
+    ----------
+    at_once, on_a_gpu
+        For how many clients there is memory, on the host and on each GPU; None where that is not known. At least one
+        runs whatever they say. Where the host's memory is the limit, a client gets more CPUs, so that Flower starts
+        fewer; where the GPU's is, a larger share of it.
     """
-    at_once = max(1, min(clients, cpu_count))
-    share = min(1.0, gpu_count / at_once)
-    return Resources(clients, 1, int(share * 100) / 100)
+    running = max(1, min(clients, cpu_count, cpu_count if at_once is None else at_once))
+    cpus = 1 if running == min(clients, cpu_count) else math.ceil(cpu_count / running)
+    if not gpu_count:
+        return Resources(clients, cpus, 0.0)
+    on_each = math.ceil(running / gpu_count)
+    if on_a_gpu is not None:
+        on_each = max(1, min(on_each, on_a_gpu))
+    # Rounded down, so that the clients of one GPU never ask for more than it; ray counts in ten-thousandths.
+    return Resources(clients, cpus, int(10_000 / on_each) / 10_000)
 
 
 def simulate(

@@ -19,6 +19,7 @@ from dashboard.store import RunStore
 from fedcomp.commands.preflight import preflight
 from fedcomp.commands.program import program
 from fedcomp.commands.progress import RunProgress
+from fedcomp.commands.resources import plan_resources
 from fedcomp.commands.resumed import find_resumed, settings_of
 from fedcomp.commands.tables import print_table, rounds_table
 from fedcomp.config import Value
@@ -26,7 +27,7 @@ from fedcomp.errors import ConfigError
 from fedcomp.home import database_url, home
 from fedcomp.resume import check_same_run
 from fedcomp.run_config import RunConfig
-from fedcomp.simulation import SimulationFailed, share_resources
+from fedcomp.simulation import SimulationFailed
 from fedcomp.simulation import simulate as run_simulation
 from fedcomp.superlink import tail
 
@@ -75,11 +76,12 @@ def simulate(
     checked = RunConfig.from_mapping(settings)  # wrong settings are told at once, not after Flower has started
     if run is not None:
         check_same_run(run.id, run.config, checked)
-    gpu_count = preflight(settings)
-    resources = share_resources(clients or DEFAULT_CLIENTS, cpu_count=os.cpu_count() or 1, gpu_count=gpu_count)
+    clients = clients or DEFAULT_CLIENTS
+    resources, told = plan_resources(preflight(settings, clients=clients), clients, cpu_count=os.cpu_count() or 1)
 
     console = Console()
     console.print(f"records in {home()}")
+    console.print(told)
     with RunStore(database_url()) as store, RunProgress(store, console) as progress, _sigterm_as_interrupt():
         started: list[str] = []
         try:

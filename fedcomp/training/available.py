@@ -1,4 +1,4 @@
-"""How much memory there is, and how many clients share it."""
+"""How much memory there is."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import re
 from pathlib import Path
 
 import torch
-
-from fedcomp.errors import ConfigError
 
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
@@ -25,22 +23,6 @@ def available_memory(device: torch.device) -> int | None:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     known = [size for size in (_system_memory(), _container_memory()) if size is not None]
     return min(known, default=None)
-
-
-def share_memory(total: int, needed: int) -> int:
-    """Return how many clients that need ``needed`` bytes each may train at once in ``total``; 0 when not even one fits.
-
-    Each of them then gets the fraction 1/clients of the device. ``needed`` is what one process really takes at its
-    peak, the CUDA context included.
-
-    Raises
-    ------
-    ConfigError
-        When ``total`` is negative or ``needed`` is not positive.
-    """
-    if total < 0 or needed <= 0:
-        raise ConfigError(f"memory of {total} bytes for clients of {needed} bytes; give sizes of 0 and 1 or above")
-    return total // needed
 
 
 def _system_memory() -> int | None:

@@ -67,6 +67,7 @@ def train(
         plan = plan_memory(model, task, examples, options, device=device)
         with _seeded(device, seed), checkpointed(model, plan.checkpointing):
             gradient = BatchGradient(model, task, options, device, scale=scaler.scale, checkpointing=plan.checkpointing)
+            gradient.size = plan.micro_batch_size or gradient.size
             loss, steps = _epochs(gradient, Stepper(model, options, scaler), examples, options)
     model.zero_grad()
     return TrainResult(loss, steps, gradient.size, plan.note)

@@ -79,11 +79,10 @@ def estimate(model: nn.Module, task: Task, examples: Examples, options: Training
 
 
 class _Saved(NamedTuple):
-    """Bytes kept by a forward pass: all, the largest tensor, and the most within one block."""
+    """Bytes kept by a forward pass: each tensor, in the order they were kept, and all within each block."""
 
-    all: int
-    largest: int
-    block: int
+    tensors: list[int]
+    blocks: list[int]
 
 
 def _activations(model: nn.Module, task: Task, examples: Examples, options: TrainingOptions) -> tuple[int, int]:
@@ -95,15 +94,26 @@ def _activations(model: nn.Module, task: Task, examples: Examples, options: Trai
             _measure(model, task, _first(examples, number, device), autocast(options, device), checkpointing)
             for number in (_FEW, _MORE)
         )
-        return _Saved(*(max(0, a + (count - _FEW) * (b - a)) for a, b in zip(few, more, strict=True)))
+        return _Saved(_grown(few.tensors, more.tensors, count), _grown(few.blocks, more.blocks, count))
 
     plain = grown(checkpointing=False)
-    kept = plain.all
+    kept = sum(plain.tensors)
     if options.activation_checkpointing == "on":
-        kept = min(kept, grown(checkpointing=True).all + plain.block)
+        kept = min(kept, sum(grown(checkpointing=True).tensors) + max(plain.blocks, default=0))
     if options.offload_activations and device.type == "cuda":
         kept = 0
-    return kept, 2 * plain.largest
+    return kept, 2 * max(plain.tensors, default=0)
+
+
+def _grown(few: Sequence[int], more: Sequence[int], count: int) -> list[int]:
+    """Return the sizes with ``count`` examples from those with two and with three.
+
+    Each grows on its own: with few examples the largest may be a converted weight, which does not grow, with many an
+    activation. A model that keeps another number of tensors for another number of examples is taken as one tensor.
+    """
+    if len(few) != len(more):
+        few, more = [sum(few)], [sum(more)]
+    return [max(0, a + (count - _FEW) * (b - a)) for a, b in zip(few, more, strict=True)]
 
 
 def _first(examples: Examples, count: int, device: torch.device) -> Examples:
@@ -117,7 +127,7 @@ def _measure(
     # Storages by address: tensors that share one are counted once, and none is freed before the end.
     sizes: dict[int, int] = {}
     known: set[int] = set()
-    blocks = [0]
+    blocks: list[int] = []
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
@@ -140,7 +150,7 @@ def _measure(
         with precision, torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
             loss = task.loss(model(batch.inputs), batch.targets)
     del loss
-    return _Saved(sum(sizes.values()), max(sizes.values(), default=0), max(blocks))
+    return _Saved(list(sizes.values()), blocks)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Decides before training whether activations must be recomputed."""
+"""Decides before training whether activations must be recomputed, and how much of a batch is worked on at once."""
 
 from __future__ import annotations
 
@@ -17,10 +17,21 @@ from fedcomp.training.out_of_memory import advice, is_out_of_memory
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Whether activations are recomputed, and a line that says why; empty where nothing had to be decided."""
+    """What follows from the memory there is.
+
+    Attributes
+    ----------
+    checkpointing
+        Whether activations are recomputed.
+    note
+        A line that says why; empty where nothing had to be decided.
+    micro_batch_size
+        With how many examples at once to begin; 0 = as the options say.
+    """
 
     checkpointing: bool
     note: str = ""
+    micro_batch_size: int = 0
 
 
 def plan_memory(
@@ -28,7 +39,8 @@ def plan_memory(
 ) -> MemoryPlan:
     """Decide for a model that is on ``device`` already, as ``training needs 9.1 GB, you have 8.0: …`` says.
 
-    Numbers do not depend on it, so it may come out differently on each machine.
+    It may come out differently on each machine. Numbers do not depend on what is recomputed, and on the size of
+    micro-batches only as :class:`~fedcomp.training.batches.BatchGradient` says.
     """
     if options.activation_checkpointing != "auto":
         return MemoryPlan(options.activation_checkpointing == "on")
@@ -45,15 +57,26 @@ def plan_memory(
     note = f"training needs {_gigabytes(plain.total)} GB, you have {_gigabytes(have)}"
     if plain.total <= have:
         return MemoryPlan(False, note)
-    if not blocks(model):
-        hints = advice(options, device, checkpointing=True)
-        return MemoryPlan(False, f"{note}, and the model has no blocks to recompute; {hints}")
-    less = estimate(model, task, examples, replace(options, activation_checkpointing="on"))
-    note += ": activation checkpointing on"
-    if less.total > have:
-        hints = advice(options, device, checkpointing=True)
-        note += f", which still needs {_gigabytes(less.total)}; {hints}"
-    return MemoryPlan(True, note)
+    recompute = bool(blocks(model))
+    least, chosen, did = plain, options, f"{note}, and the model has no blocks to recompute"
+    if recompute:
+        chosen = replace(options, activation_checkpointing="on")
+        least, did = estimate(model, task, examples, chosen), f"{note}: activation checkpointing on"
+        if least.total <= have:
+            return MemoryPlan(True, did)
+        did += f", which still needs {_gigabytes(least.total)}"
+    size = 0 if options.micro_batch_size else _largest_that_fits(model, task, examples, chosen, have)
+    if size:
+        return MemoryPlan(recompute, f"{did}: micro-batches of {size}", size)
+    return MemoryPlan(recompute, f"{did}; {advice(options, device, checkpointing=True)}")
+
+
+def _largest_that_fits(model: nn.Module, task: Task, examples: Examples, options: TrainingOptions, have: int) -> int:
+    """Return the micro-batch that halving would come to; 0 when even one example is too much by the estimate."""
+    size = min(options.examples_at_once, len(examples)) // 2
+    while size and estimate(model, task, examples, replace(options, micro_batch_size=size)).total > have:
+        size //= 2
+    return size
 
 
 def _gigabytes(size: int) -> str:

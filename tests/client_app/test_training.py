@@ -5,10 +5,11 @@ from dataclasses import fields
 import pytest
 import torch
 
-from client_app.training import train_locally, training_options
+from client_app.training import train_locally
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.base import Examples
 from fedcomp.training.options import TrainingOptions
+from fedcomp.training.settings import training_options
 from tests.support.runs import run_in_process, settings
 from tests.support.tiny_task import TinyTask
 

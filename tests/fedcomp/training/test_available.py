@@ -5,12 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fedcomp.errors import ConfigError
 from fedcomp.training import available
-from fedcomp.training.available import available_memory, share_memory
+from fedcomp.training.available import available_memory
 
 CPU = torch.device("cpu")
 
@@ -62,15 +59,3 @@ def test_a_gpu_has_what_is_free_and_what_torch_holds_unused(monkeypatch: pytest.
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 500)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 200)
     assert available_memory(torch.device("cuda")) == 1300
-
-
-@given(total=st.integers(0, 2**50), needed=st.integers(1, 2**45))
-def test_clients_share_without_ever_taking_more(total: int, needed: int) -> None:
-    clients = share_memory(total, needed)
-    assert clients * needed <= total < (clients + 1) * needed
-
-
-@pytest.mark.parametrize(("total", "needed"), [(-1, 5), (5, 0), (5, -3)])
-def test_sizes_that_are_none_are_refused(total: int, needed: int) -> None:
-    with pytest.raises(ConfigError, match="give sizes"):
-        share_memory(total, needed)

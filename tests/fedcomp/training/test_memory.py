@@ -106,6 +106,14 @@ def test_bfloat16_keeps_less() -> None:
     assert needs(wide, precision="bfloat16")[3] < 0.8 * needs(wide)[3]
 
 
+def test_the_largest_tensor_is_found_among_those_that_grow() -> None:
+    """With three examples the largest is the weight in bfloat16, with two hundred an activation."""
+    wide = nn.Sequential(nn.Linear(8, 50), nn.Tanh(), nn.Linear(50, 2))
+    examples = TinyTask(examples=200).client_examples(0, 1, seed=1)
+    options = TrainingOptions(batch_size=200, activation_checkpointing="off", precision="bfloat16")
+    assert estimate(wide, TinyTask(), examples, options).temporary == 2 * (2 * 50 * 200)
+
+
 def test_without_examples_there_are_no_activations() -> None:
     found = estimate(chain(), TinyTask(), part(EXAMPLES, 0), TrainingOptions())
     assert (found.activations, found.temporary) == (0, 0)

@@ -14,20 +14,29 @@ from tests.support.training_models import EXAMPLES, Scarce, all_equal, part, res
 
 CPU = torch.device("cpu")
 GB = 10**9
+BATCH = 20
 
 
 def decide(
-    monkeypatch: pytest.MonkeyPatch, *, plain: float, less: float, free: float | None, model: nn.Module | None = None
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    plain: float,
+    less: float,
+    free: float | None,
+    model: nn.Module | None = None,
+    micro: int = 0,
 ) -> MemoryPlan:
     """Needs in GB with a model of 1 GB, and what is free beside it."""
 
     def estimate(model: nn.Module, task: TinyTask, examples: Examples, options: TrainingOptions) -> MemoryEstimate:
         needed = less if options.activation_checkpointing == "on" else plain
-        return MemoryEstimate(GB, 0, 0, round((needed - 1) * GB), 0)
+        share = options.examples_at_once / BATCH
+        return MemoryEstimate(GB, 0, 0, round((needed - 1) * GB * share), 0)
 
     monkeypatch.setattr(plan, "estimate", estimate)
     monkeypatch.setattr(plan, "available_memory", lambda _: None if free is None else round(free * GB))
-    return plan_memory(model or residual(), TinyTask(), EXAMPLES, TrainingOptions(), device=CPU)
+    options = TrainingOptions(batch_size=BATCH, micro_batch_size=micro)
+    return plan_memory(model or residual(), TinyTask(), EXAMPLES, options, device=CPU)
 
 
 def test_what_fits_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,19 +49,34 @@ def test_what_does_not_fit_is_recomputed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == MemoryPlan(True, "training needs 9.1 GB, you have 8.0: activation checkpointing on")
 
 
-def test_what_then_does_not_fit_either_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_then_does_not_fit_either_is_done_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     found = decide(monkeypatch, plain=9.1, less=8.2, free=7)
-    assert found.checkpointing
-    assert found.note == (
-        "training needs 9.1 GB, you have 8.0: activation checkpointing on, which still needs 8.2; "
-        "switch on: precision = bfloat16"
-    )
+    note = "training needs 9.1 GB, you have 8.0: activation checkpointing on, which still needs 8.2"
+    assert found == MemoryPlan(True, f"{note}: micro-batches of 10", 10)
+    assert decide(monkeypatch, plain=99, less=30, free=2).micro_batch_size == 1
 
 
-def test_a_model_without_blocks_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sizes_are_those_that_halving_would_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {decide(monkeypatch, plain=99, less=1 + less, free=1).micro_batch_size for less in range(2, 20)}
+    assert sizes == {10, 5, 2, 1}
+
+
+def test_where_not_even_one_example_fits_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = decide(monkeypatch, plain=9999, less=900, free=2)
+    assert found.micro_batch_size == 0
+    assert found.note.endswith("activation checkpointing on, which still needs 900.0; switch on: precision = bfloat16")
+
+
+def test_a_micro_batch_that_was_asked_for_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = decide(monkeypatch, plain=9.1, less=8.2, free=0.1, micro=5)
+    assert (found.micro_batch_size, "micro-batch-size = 0 (automatic)" in found.note) == (0, True)
+
+
+def test_a_model_without_blocks_is_done_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     found = decide(monkeypatch, plain=9.1, less=5, free=7, model=nn.Linear(8, 2))
-    assert not found.checkpointing
-    assert "has no blocks to recompute; switch on: precision = bfloat16" in found.note
+    assert found == MemoryPlan(
+        False, "training needs 9.1 GB, you have 8.0, and the model has no blocks to recompute: micro-batches of 10", 10
+    )
 
 
 def test_a_machine_that_does_not_tell_its_memory_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
