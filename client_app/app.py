@@ -89,6 +89,9 @@ def train(message: Message, context: Context) -> Message:
     )
     if store is not None:
         _keep(store, request, encoded.payload, encoded.residual, received)
+    exact = b""
+    if request.wants_exact:
+        exact = fedcomp.compressor("identity").encode(update, seed=request.encode_seed)
     reply = TrainReply(
         payload=encoded.payload,
         raw=layout.raw(state),
@@ -101,6 +104,7 @@ def train(message: Message, context: Context) -> Message:
         vnmse=encoded.vnmse,
         train_seconds=train_seconds,
         encode_seconds=encoded.seconds,
+        exact=exact,
     )
     return Message(reply.to_record(), reply_to=message)
 

@@ -93,6 +93,7 @@ class Round(Base):
     server_seconds: Mapped[float] = mapped_column(server_default=_ZERO)
     evaluate_seconds: Mapped[float] = mapped_column(server_default=_ZERO)
     model_version: Mapped[int | None]
+    nmse: Mapped[float | None]
 
 
 class ClientRound(Base):

@@ -66,6 +66,8 @@ class RoundResult(_Frozen):
         Why, in words.
     update_norm
         Euclidean norm of the mean estimate.
+    nmse
+        Its error, ‖mean x̂ − mean x‖² / mean ‖x‖², where it was measured.
     seconds, server_seconds, evaluate_seconds
         Wall time of the whole round, and in it fedcomp's own work at the server and the evaluation of the model.
     model_version
@@ -87,6 +89,7 @@ class RoundResult(_Frozen):
     bits_per_coordinate: float
     downlink_bits_per_coordinate: float | None = None
     update_norm: float | None = None
+    nmse: float | None = None
     seconds: float
     server_seconds: float = 0.0
     evaluate_seconds: float = 0.0

@@ -23,6 +23,7 @@ MAY_CHANGE = frozenset(
         "target-accuracy",
         "max-uplink-mb",
         "patience",
+        "measure-nmse",
     }
 )
 """Settings that leave the model of a given round what it would have been."""

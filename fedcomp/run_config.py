@@ -91,6 +91,7 @@ class RunConfig(BaseModel):
     clip_norm: float = Field(default=0.0, ge=0)
     clip_factor: float = Field(default=0.0, ge=0)
     outlier_report: bool = False
+    measure_nmse: bool = False
 
     target_accuracy: float = Field(default=0.0, ge=0, le=1)
     max_uplink_mb: float = Field(default=0.0, ge=0)

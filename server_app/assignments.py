@@ -91,6 +91,7 @@ def assign(
             void_rounds=tuple(state.void_rounds),
             replay_from=state.replay_from,
             keeps_model=plan.compresses_downlink,
+            wants_exact=plan.config.measure_nmse,
         )
         outcome = ClientOutcome(
             client,

@@ -15,9 +15,10 @@ from fedcomp.aggregation import MeanEstimator, check_weight, l2_norm
 from fedcomp.downlink import ASK_FOR_WHOLE
 from fedcomp.errors import EmptyMean, PayloadError
 from fedcomp.flower.mailbox import Failure, failure_of
-from fedcomp.flower.messages import TrainReply, message_bytes
+from fedcomp.flower.messages import TrainReply, message_bytes, take_exact
 from server_app.assignments import Assignment
 from server_app.buffers import RawMean
+from server_app.error_meter import ErrorMeter
 from server_app.outcomes import ClientOutcome, RoundOutcome
 from server_app.outliers import OutlierReport
 from server_app.plan import RunPlan
@@ -46,6 +47,7 @@ class Intake:
         if plan.config.outlier_report:
             seed = plan.cohort_seed(outcome.round_index, "outliers")
             self._outliers = OutlierReport(plan.layout.dim, seed=seed)
+        self._meter = ErrorMeter(plan.layout.dim) if plan.config.measure_nmse else None
         self._limit = _norm_limit(plan, state)
         self._norms: list[float] = []
         self._applied: list[Assignment] = []
@@ -69,6 +71,8 @@ class Intake:
                 item = replace(item, verdict="rejected", reject_reason=f"{type(error).__name__}: {error}")
             else:
                 self._raw.add(raw, weight=weight)
+                if self._meter is not None:
+                    self._meter.add(found.reply.exact, weight=weight, seed=asked.request.encode_seed)
                 self._applied.append(asked)
                 known = self._state.ledger[asked.client.name]
                 known.replied += 1
@@ -102,6 +106,8 @@ class Intake:
             log.warning("round %d: %s", outcome.round_index, outcome.note)
             outcome.reject_applied("the round had no mean")
             return
+        if self._meter is not None:
+            outcome.nmse = self._meter.nmse(outcome.mean.mean)
         for asked in self._applied:
             self._state.ledger[asked.client.name].last_applied_round = asked.request.round_index
         self._state.remember_norms(self._norms)
@@ -143,6 +149,7 @@ def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -
         if ASK_FOR_WHOLE in str(failure):
             state.ledger[asked.client.name].held_version = None  # next time it gets a whole model
         return Read(replace(item, verdict="rejected", reject_reason=failure))
+    exact = take_exact(message) if asked.request.wants_exact else b""
     total_bytes = message_bytes(message)
     known = state.ledger[asked.client.name]
     try:
@@ -164,7 +171,7 @@ def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -
         return Read(replace(item, verdict="rejected", reject_reason=reason))
     if void:
         return Read(replace(item, verdict="rejected", reject_reason="the round that asked was rolled back"))
-    return Read(item, reply)
+    return Read(item, replace(reply, exact=exact))
 
 
 def _norm_limit(plan: RunPlan, state: RunState) -> float | None:

@@ -90,6 +90,8 @@ class RoundOutcome:
         The mean update, or None when the model is kept.
     raw
         The model's integer and bool tensors after the round.
+    nmse
+        How far the mean is from that of the updates as trained; None unless it is measured.
     note
         Why the model was kept or rolled back.
     outliers
@@ -104,6 +106,7 @@ class RoundOutcome:
     late: list[ClientOutcome] = field(default_factory=list)
     mean: MeanEstimate | None = None
     raw: Mapping[str, Tensor] = field(default_factory=dict)
+    nmse: float | None = None
     note: str | None = None
     outliers: Mapping[str, ClientOutlier] = field(default_factory=dict)
 

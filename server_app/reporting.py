@@ -149,6 +149,7 @@ class Reporter:
             bits_per_coordinate=_rate(sum(item.payload_bytes for item in used), self._dim * len(used)),
             downlink_bits_per_coordinate=_rate(downlink, self._dim * len(items)) if items else None,
             update_norm=test.update_norm,
+            nmse=outcome.nmse,
             model_version=outcome.version,
             seconds=time.perf_counter() - outcome.started,
             server_seconds=test.server_seconds,

@@ -13,7 +13,11 @@ _WORDS = frozenset({"run", "name", "task", "compressor", "status", "client", "de
 
 
 def rounds_table(run: RunDetail) -> Table:
-    """Return one line a round: accuracy, loss, clients, payload bytes both ways, rate, time, what was not in order."""
+    """Return one line a round: accuracy, loss, clients, payload bytes both ways, rate, time, what was not in order.
+
+    The mean estimate's error has a column where it was measured.
+    """
+    measured = any(item.nmse is not None for item in run.rounds)
     table = make_table(
         f"run {run.id}: {run.task}, {run.compressor}",
         (
@@ -24,12 +28,14 @@ def rounds_table(run: RunDetail) -> Table:
             "uplink\nbytes",
             "downlink\nbytes",
             "bits/\ncoord.",
+            *(["NMSE"] if measured else []),
             "seconds",
             "status",
         ),
     )
     for item in run.rounds:
-        table.add_row(*_round_cells(item))
+        *cells, seconds, status = _round_cells(item)
+        table.add_row(*cells, *([number(item.nmse, ".3g")] if measured else []), seconds, status)
     return table
 
 

@@ -21,7 +21,7 @@ from fedcomp.errors import PayloadError
 PAYLOAD_STYPE = "fedcomp.payload"
 _PAYLOAD = "payload"
 _NO_BASE = -1
-_PARTS, _ARRAYS, _RAW, _CONFIG, _METRICS = "parts", "arrays", "raw", "config", "metrics"
+_PARTS, _ARRAYS, _RAW, _CONFIG, _METRICS, _EXACT = "parts", "arrays", "raw", "config", "metrics", "exact"
 
 
 class MalformedMessage(PayloadError):
@@ -60,6 +60,8 @@ class TrainRequest:
         No round at or before this one will be asked for again: older state may go.
     keeps_model
         Whether the client keeps the decoded model, for the next request's parts.
+    wants_exact
+        Whether the client also sends its update as it is, so that the mean estimate's error can be measured.
     """
 
     parts: tuple[ModelPart, ...]
@@ -79,6 +81,7 @@ class TrainRequest:
     void_rounds: tuple[int, ...] = ()
     replay_from: int = 0
     keeps_model: bool = False
+    wants_exact: bool = False
 
     @property
     def void(self) -> list[tuple[int, int]]:
@@ -142,6 +145,8 @@ class TrainReply:
         Mean training loss; error of this very encoding.
     train_seconds, encode_seconds
         Time taken.
+    exact
+        An ``identity`` payload of the update as trained, where the request wanted it; travels in a record of its own.
     """
 
     payload: bytes
@@ -155,6 +160,7 @@ class TrainReply:
     vnmse: float
     train_seconds: float
     encode_seconds: float
+    exact: bytes = b""
 
     _METRIC_NAMES = ("num-examples", "train-loss", "vnmse", "train-seconds", "encode-seconds")
 
@@ -162,7 +168,9 @@ class TrainReply:
         """Return the message's content."""
         content = RecordDict({_ARRAYS: ArrayRecord({_PAYLOAD: _blob(self.payload)})})
         _add_raw(content, self.raw)
-        values = _config_fields(self, skip=("payload", "raw"))
+        if self.exact:
+            content[_EXACT] = ArrayRecord({_PAYLOAD: _blob(self.exact)})
+        values = _config_fields(self, skip=("payload", "raw", "exact"))
         content[_CONFIG] = ConfigRecord({key: value for key, value in values.items() if key not in self._METRIC_NAMES})
         content[_METRICS] = MetricRecord({key: float(values[key]) for key in self._METRIC_NAMES})
         return content
@@ -173,7 +181,7 @@ class TrainReply:
         arrays = _record(content, _ARRAYS, ArrayRecord)
         if len(arrays) != 1:
             raise MalformedMessage(f"record {_ARRAYS!r} must hold one {PAYLOAD_STYPE} array, it holds {sorted(arrays)}")
-        values: dict[str, Any] = {"payload": _unblob(arrays, _PAYLOAD), "raw": _raw(content)}
+        values: dict[str, Any] = {"payload": _unblob(arrays, _PAYLOAD), "raw": _raw(content), "exact": b""}
         config = _record(content, _CONFIG, ConfigRecord)
         metrics = _record(content, _METRICS, MetricRecord)
         for item in fields(cls):
@@ -244,6 +252,16 @@ class ClientDescription:
         """Read a message's content; raises MalformedMessage."""
         record = _record(content, _CONFIG, ConfigRecord)
         return cls(**{item.name: _field(record, item.name, str(item.type)) for item in fields(cls)})
+
+
+def take_exact(message: Message) -> bytes:
+    """Take the update as it is out of a reply, and return it; empty when there is none, or none that can be read.
+
+    What is left is what would have travelled without the measurement, to the byte.
+    """
+    record = message.content.pop(_EXACT, None)
+    array = record.get(_PAYLOAD) if isinstance(record, ArrayRecord) else None
+    return b"" if array is None else array.data
 
 
 def message_bytes(message: Message) -> int:

@@ -144,7 +144,7 @@ def test_eight_processes_upgrade_one_fresh_database(
     race(UPGRADE, [[url]] * 8)
     engine = create_engine_for(url)
     with engine.connect() as connection:
-        assert connection.scalars(text("SELECT version_num FROM alembic_version")).all() == ["0002"]
+        assert connection.scalars(text("SELECT version_num FROM alembic_version")).all() == ["0003"]
     engine.dispose()
 
 
