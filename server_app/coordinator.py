@@ -35,6 +35,9 @@ from server_app.stopping import Stopper
 
 log = logging.getLogger("fedcomp.server")
 
+_SHOULD_HAVE_LEARNED = 5
+_WHAT_HELPS = "try another learning-rate, or clip-gradients = 1.0; docs/recipe.md says more"
+
 
 class Diverged(FedcompError):
     """The model diverged more often than `max-rollbacks` allows."""
@@ -131,6 +134,7 @@ class Coordinator:
             self._roll_back(outcome, diverged)
         else:
             self._publish()
+            self._tell_what_is_not_learned(outcome, loss)
         seconds = own + sum(item.decode_seconds for item in outcome.outcomes) + time.perf_counter() - started
         self.reporter.record(outcome, RoundTest(accuracy, loss, norm, bool(diverged), seconds, evaluate_seconds))
         if diverged and state.rollbacks > config.max_rollbacks:
@@ -187,6 +191,13 @@ class Coordinator:
         )
         path = save_checkpoint(self._folder, Checkpoint(model, tensors, position), keep=config.checkpoint_keep)
         self.reporter.checkpoint(str(path))
+
+    def _tell_what_is_not_learned(self, outcome: RoundOutcome, loss: float) -> None:
+        """Note once, early enough to stop the run, that the settings lead nowhere."""
+        if outcome.note is None and outcome.round_index == _SHOULD_HAVE_LEARNED:
+            outcome.note = self.state.guard.has_not_learned(loss)
+            if outcome.note:
+                log.warning("round %d: %s: %s", outcome.round_index, outcome.note, _WHAT_HELPS)
 
     def _roll_back(self, outcome: RoundOutcome, reason: str) -> None:
         found = load_newest(self._folder, self.plan.layout)

@@ -9,6 +9,7 @@ from typing import Any
 
 REMEMBERED = 20
 LEAST_KNOWN = 3
+NO_BETTER = 0.99
 
 
 class Guard:
@@ -47,6 +48,13 @@ class Guard:
         if reason is None and update_norm is not None:
             self._norms = [*self._norms, float(update_norm)][-REMEMBERED:]
         return reason
+
+    def has_not_learned(self, loss: float | None) -> str | None:
+        """Say so when a model's loss is no better than the untrained model's; going back would not help it."""
+        initial = self._initial_loss
+        if initial is None or loss is None or not loss > NO_BETTER * initial:
+            return None
+        return f"the model is no better than untrained (loss {loss:.4g}, untrained {initial:.4g})"
 
     def state(self) -> dict[str, Any]:
         """Return what has been seen, ready for JSON."""

@@ -8,6 +8,7 @@ import pytest
 
 import fedcomp
 from fedcomp.run_config import RunConfig
+from tests.support.runs import run_in_process, settings
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -23,6 +24,15 @@ def test_mean_estimation_prints_what_the_theory_says(capsys: pytest.CaptureFixtu
         assert rows[spec][0] <= 1.01 * bits
         # Ten independent errors average out; one squared error of 100,000 coordinates deviates by half a percent.
         assert rows[spec][1] == pytest.approx(expected / 10, rel=0.03)
+
+
+def test_the_own_task_learns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    run, _ = run_in_process(settings(task="own_task.digits", learning_rate=0.1, num_server_rounds=8), clients=4)
+    assert run.data_label == "scikit-learn's handwritten digits"
+    assert run.rounds[-1].accuracy is not None
+    assert run.rounds[-1].accuracy > 0.8
+    assert len((EXAMPLES / "own_task" / "digits.py").read_text().splitlines()) < 60
 
 
 def test_settings_files_are_right() -> None:

@@ -170,3 +170,16 @@ def test_the_servers_own_work_is_measured() -> None:
         assert item.server_seconds >= sum(client.decode_seconds for client in item.client_results)
         assert item.update_norm is not None
         assert item.model_version == item.round_index - 1
+
+
+def test_a_run_that_leads_nowhere_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    config = settings(learning_rate=1e-9, num_server_rounds=7)
+    run, _ = run_in_process(config)
+    notes = [item.note for item in run.rounds if item.note]
+    assert len(notes) == 1
+    assert notes[0].startswith("the model is no better than untrained (loss ")
+    assert run.rounds[4].note == notes[0]
+    assert run.rounds[4].status == "ok"
+    assert "try another learning-rate, or clip-gradients = 1.0" in capsys.readouterr().out
+    run, _ = run_in_process(settings(num_server_rounds=6))
+    assert not any(item.note for item in run.rounds)

@@ -108,3 +108,12 @@ def test_a_state_is_a_copy() -> None:
     state = guard.state()
     seasoned(guard, [2.0])
     assert state == {"initial_loss": None, "norms": [1.0, 1.0, 1.0]}
+
+
+def test_a_model_that_learned_nothing_is_told_from_one_that_did() -> None:
+    guard = Guard()
+    assert guard.has_not_learned(9.0) is None
+    guard.set_initial_loss(4.0)
+    assert guard.has_not_learned(4.01) == "the model is no better than untrained (loss 4.01, untrained 4)"
+    assert guard.has_not_learned(3.9) is None
+    assert guard.has_not_learned(None) is None
