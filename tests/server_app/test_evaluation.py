@@ -41,3 +41,28 @@ def test_an_empty_test_set_has_no_accuracy() -> None:
     task = TinyTask()
     nothing = Examples(torch.zeros(0, 8), torch.zeros(0, dtype=torch.int64))
     assert all(math.isnan(value) for value in evaluate(task.build_model(seed=1), task, nothing, device=CPU))
+
+
+class Padded(TinyTask):
+    """Targets of -100 do not count."""
+
+    def loss_weight(self, targets: torch.Tensor) -> float:
+        return float((targets >= 0).sum())
+
+    def correct(self, outputs: torch.Tensor, targets: torch.Tensor) -> tuple[int, int]:
+        counts = targets >= 0
+        return int(((outputs.argmax(1) == targets) & counts).sum()), int(counts.sum())
+
+
+def test_what_does_not_count_weighs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Padded()
+    model, examples = task.build_model(seed=1), task.test_examples(seed=1)
+    targets = examples.targets.clone()
+    targets[:150] = -100  # whole batches, and part of one
+    kept = Examples(examples.inputs[150:], examples.targets[150:])
+    expected = evaluate(model, task, kept, device=CPU)
+    monkeypatch.setattr(evaluation, "BATCH", 40)
+    found = evaluate(model, task, Examples(examples.inputs, targets), device=CPU)
+    assert found == pytest.approx(expected, rel=1e-5)
+    nothing = evaluate(model, task, Examples(examples.inputs, torch.full_like(targets, -100)), device=CPU)
+    assert all(math.isnan(value) for value in nothing)
