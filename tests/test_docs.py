@@ -16,6 +16,9 @@ import client_app.site
 from fedcomp.commands.main import app
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.emnist import EmnistTask
+from fedcomp.tasks.prepared import PreparedExamples
+from fedcomp.tasks.shakespeare import ShakespeareTask
+from fedcomp.tasks.synthetic_characters import SyntheticCharacters
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGURATION = (ROOT / "docs" / "configuration.md").read_text()
@@ -38,8 +41,27 @@ def test_every_setting_is_documented_with_its_default(key: str) -> None:
 
 
 def test_every_option_of_the_task_is_documented_with_its_default() -> None:
+    section = CONFIGURATION.split("### Options of the task `emnist`")[1].split("### ")[0]
+    synthetic, prepared = section.split("Of prepared data")
+    found = rows(synthetic)
     for name, parameter in inspect.signature(EmnistTask).parameters.items():
-        assert rows(CONFIGURATION).get(name.replace("_", "-")) == str(parameter.default)
+        assert name.replace("_", "-") in found | rows(prepared)
+        if parameter.default is not None:
+            assert found[name.replace("_", "-")] == str(parameter.default)
+    for name, parameter in inspect.signature(SyntheticCharacters).parameters.items():
+        assert found[name.replace("_", "-")] == str(parameter.default)
+    for name, parameter in inspect.signature(PreparedExamples).parameters.items():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            default = rows(prepared)[name.replace("_", "-")]
+            assert parameter.default is None or default == str(parameter.default)
+
+
+def test_every_option_of_the_text_task_is_documented() -> None:
+    found = rows(CONFIGURATION.split("### Options of the task `shakespeare`")[1].split("### ")[0])
+    parameters = inspect.signature(ShakespeareTask).parameters
+    assert found.keys() == {name.replace("_", "-") for name in parameters}
+    for name in ("data", "model", "partition"):
+        assert found[name] == parameters[name].default
 
 
 def test_every_setting_of_a_site_is_documented() -> None:

@@ -73,8 +73,11 @@ def _train(model: nn.Module, task: Task, examples: Examples, settings: UpdateSet
         order = torch.randperm(len(examples))
         for start in range(0, len(order), settings.batch_size):
             batch = order[start : start + settings.batch_size]
+            targets = examples.targets[batch]
+            if not task.loss_weight(targets):
+                continue  # padding only: a client takes no step either
             optimizer.zero_grad()
-            loss = task.loss(model(examples.inputs[batch]), examples.targets[batch])
+            loss = task.loss(model(examples.inputs[batch]), targets)
             # torch has no types for backward.
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

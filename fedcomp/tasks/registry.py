@@ -11,8 +11,9 @@ from fedcomp.config import Value, parse_spec, reject_unknown
 from fedcomp.errors import ConfigError
 from fedcomp.tasks.base import Task
 from fedcomp.tasks.emnist import EmnistTask
+from fedcomp.tasks.shakespeare import ShakespeareTask
 
-_TASKS: dict[str, type[Task]] = {EmnistTask.name: EmnistTask}
+_TASKS: dict[str, type[Task]] = {task.name: task for task in (EmnistTask, ShakespeareTask)}
 
 
 def available_tasks() -> list[str]:

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from fedcomp.bench.distributions import load_update
 from fedcomp.bench.updates import UpdateSettings, collect_updates
 from fedcomp.commands.main import app
+from fedcomp.tasks.base import Examples
 from tests.support.tiny_task import TinyTask
 
 SETTINGS = UpdateSettings(clients=3, learning_rate=0.1)
@@ -50,6 +51,44 @@ def test_the_command_saves_files_that_dme_reads(tmp_path: Path) -> None:
     assert load_update(path).vector.numel() == 8 * 40 + 40 + 40 * 2 + 2
     measured = ["bench", "dme", "--update", str(path), "--scheme", "eden:bits=2", "--clients", "1", "--repeats", "1"]
     assert CliRunner().invoke(app, measured, catch_exceptions=False).exit_code == 0
+
+
+class PaddedTask(TinyTask):
+    """Targets of class 1 are padding; with one example a batch, batches of nothing else come up."""
+
+    def loss_weight(self, targets: torch.Tensor) -> float:
+        return float((targets == 0).sum())
+
+    def client_examples(self, partition_id: int, num_partitions: int, *, seed: int) -> Examples:
+        examples = super().client_examples(partition_id, num_partitions, seed=seed)
+        # What counts comes first in no order, so it is a constant: only padding could tell the orders apart.
+        inputs = torch.where((examples.targets == 0)[:, None], torch.ones(8), examples.inputs)
+        return Examples(inputs, examples.targets)
+
+
+def test_a_batch_of_padding_only_is_no_step() -> None:
+    settings = UpdateSettings(clients=1, batch_size=1, learning_rate=0.1)
+    padded = next(collect_updates(PaddedTask(), [1], settings)).tensors
+
+    class Bare(PaddedTask):
+        def client_examples(self, partition_id: int, num_partitions: int, *, seed: int) -> Examples:
+            examples = super().client_examples(partition_id, num_partitions, seed=seed)
+            kept = examples.targets == 0
+            return Examples(examples.inputs[kept], examples.targets[kept])
+
+    bare = next(collect_updates(Bare(), [1], settings)).tensors
+    assert all(torch.equal(padded[name], bare[name]) for name in bare)
+
+
+def test_the_character_lstm_has_updates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDCOMP_HOME", str(tmp_path / "home"))
+    task = "shakespeare:model=small,examples-per-client=20"
+    words = ["bench", "updates", "--task", task, "--round", "1", "--clients", "2", "--out", str(tmp_path / "made")]
+    assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    update = load_update(tmp_path / "made" / "round-00001.safetensors")
+    assert update.vector.numel() == 82_474
+    assert bool(update.vector.isfinite().all())
+    assert bool(update.vector.any())
 
 
 def test_a_round_that_is_not_there_is_refused() -> None:

@@ -52,7 +52,7 @@ def size(task: Task) -> object:
 
 
 def test_available_tasks() -> None:
-    assert available_tasks() == ["emnist"]
+    assert available_tasks() == ["emnist", "shakespeare"]
 
 
 def test_emnist_by_name() -> None:
@@ -74,8 +74,8 @@ def test_options_reach_the_task() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("mnist", "unknown task 'mnist'; available: emnist.*package.module:ClassName"),
-        ("emnist:clients=3", "unknown option 'clients'.*allowed: dirichlet-alpha, examples-per-client, test-examples"),
+        ("mnist", "unknown task 'mnist'; available: emnist, shakespeare.*package.module:ClassName"),
+        ("emnist:clients=3", "unknown option 'clients'.*allowed: data, dirichlet-alpha, examples-per-client, model"),
         ("emnist:examples_per_client=3", "unknown option 'examples_per_client'"),
         ("emnist:examples-per-client=no", "examples-per-client = 'no'; give an integer from 1"),
         ("emnist:", "is not key=value"),
