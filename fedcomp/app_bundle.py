@@ -8,6 +8,13 @@ from pathlib import Path
 PACKAGES = ("fedcomp", "server_app", "client_app", "dashboard")
 
 
+def settings_file() -> Path:
+    """Return the pyproject.toml that holds the app's settings: the checkout's, or the copy that a wheel carries."""
+    root = Path(__file__).resolve().parent.parent
+    packaged = root / "fedcomp" / "app_pyproject.toml"
+    return packaged if packaged.exists() else root / "pyproject.toml"
+
+
 def stage_app(target: Path) -> Path:
     """Copy the installed app into ``target / "fedcomp"`` and return that folder.
 
@@ -18,8 +25,6 @@ def stage_app(target: Path) -> Path:
     app.mkdir(parents=True)
     for package in PACKAGES:
         shutil.copytree(root / package, app / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
-    packaged = root / "fedcomp" / "app_pyproject.toml"
-    settings = packaged if packaged.exists() else root / "pyproject.toml"
-    text = settings.read_text(encoding="utf-8")
+    text = settings_file().read_text(encoding="utf-8")
     (app / "pyproject.toml").write_text(text, encoding="utf-8")
     return app

@@ -50,15 +50,24 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.bench.recipe": {"fedcomp.bench", "fedcomp.tasks", "fedcomp.training"},
     "fedcomp.optim": BASE | {"fedcomp.config", "fedcomp.optim"},
     "fedcomp.training": BASE | {"fedcomp.config", "fedcomp.tasks", "fedcomp.training"},
+    "fedcomp.training.settings": {"fedcomp.optim", "fedcomp.run_config", "fedcomp.training"},
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
-    "fedcomp.tasks": BASE | {"fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
+    "fedcomp.data": BASE | {"fedcomp.data", "fedcomp.home"},
+    "fedcomp.tasks": BASE | {"fedcomp.data", "fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
     "fedcomp.downlink": BASE | {"fedcomp.compressors", "fedcomp.feedback", "fedcomp.wire"},
     "fedcomp.flower": BASE
     | {"fedcomp.aggregation", "fedcomp.compressors", "fedcomp.config", "fedcomp.feedback", "fedcomp.flower"}
     | {"fedcomp.vectors"},
     "fedcomp.flower.messages": BASE | {"fedcomp.downlink"},
+    "fedcomp.flower.local_run": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.flower"},
     "fedcomp.superlink": BASE | {"fedcomp.config", "fedcomp.processes"},
     "fedcomp.simulation": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.superlink"},
+    "fedcomp.sweeps": BASE
+    | {"fedcomp.config", "fedcomp.home", "fedcomp.resume", "fedcomp.run_config", "fedcomp.sweeps"}
+    | {"dashboard.schemas", "dashboard.store"},
+    "fedcomp.sweeps.measure": BASE
+    | {"fedcomp.compressors", "fedcomp.feedback", "fedcomp.run_config", "fedcomp.sweeps.estimate", "fedcomp.tasks"}
+    | {"fedcomp.training", "fedcomp.vectors"},
     "fedcomp.commands": {"fedcomp", "dashboard"},
     "fedcomp": {"fedcomp"},
     "client_app": {"fedcomp", "client_app"},
@@ -140,6 +149,9 @@ def test_imports_go_one_way() -> None:
         ("fedcomp.simulation", "from flwr.app import Message"),
         ("fedcomp.aggregation", "from server_app.rounds import run_round"),
         ("fedcomp.aggregation", "from dashboard.store import RunStore"),
+        ("fedcomp.flower.local_run", "from server_app.app import app"),
+        ("fedcomp.sweeps.cells", "from dashboard.db import upgrade"),
+        ("fedcomp.sweeps.estimate", "from fedcomp.compressors.registry import compressor"),
         ("client_app.app", "from server_app.rounds import run_round"),
         ("server_app.rounds", "from dashboard.store import RunStore"),
         ("server_app.reporting", "from dashboard.db import upgrade"),

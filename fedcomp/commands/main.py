@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 
 from fedcomp import __version__
-from fedcomp.commands import bench, compressors, export, recipe, runs, show, simulate, stop
+from fedcomp.commands import (
+    bench,
+    compressors,
+    dashboard,
+    data,
+    export,
+    recipe,
+    report,
+    runs,
+    show,
+    simulate,
+    stop,
+    sweep,
+)
 from fedcomp.errors import FedcompError
 
 app = typer.Typer(
@@ -22,8 +35,12 @@ app.command("simulate")(simulate.simulate)
 app.command("runs")(runs.runs)
 app.command("show")(show.show)
 app.command("stop")(stop.stop)
+app.command("sweep")(sweep.sweep)
+app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("compressors")(compressors.compressors)
+app.add_typer(dashboard.app, name="dashboard")
+app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(recipe.app, name="recipe")
 

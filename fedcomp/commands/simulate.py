@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -16,6 +13,7 @@ from rich.console import Console
 
 from dashboard.schemas import RunDetail
 from dashboard.store import RunStore
+from fedcomp.commands.interrupts import sigterm_as_interrupt
 from fedcomp.commands.preflight import preflight
 from fedcomp.commands.program import program
 from fedcomp.commands.progress import RunProgress
@@ -82,7 +80,7 @@ def simulate(
     console = Console()
     console.print(f"records in {home()}")
     console.print(told)
-    with RunStore(database_url()) as store, RunProgress(store, console) as progress, _sigterm_as_interrupt():
+    with RunStore(database_url()) as store, RunProgress(store, console) as progress, sigterm_as_interrupt():
         started: list[str] = []
         try:
             flower_run_id = run_simulation(
@@ -152,15 +150,3 @@ def _from_pairs(pairs: list[str]) -> Mapping[str, Value]:
         except tomllib.TOMLDecodeError as error:
             raise ConfigError(f"--run-config {pair!r}: {error}; write key=value in TOML, strings in quotes") from error
     return settings
-
-
-@contextmanager
-def _sigterm_as_interrupt() -> Iterator[None]:
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
