@@ -20,7 +20,7 @@ from fedcomp.sweeps.cells import Cell, CellRecord, cells_of
 from fedcomp.sweeps.data import prepare
 from fedcomp.sweeps.estimate import Estimate, estimate
 from fedcomp.sweeps.runner import Runner, hold_sweep
-from fedcomp.sweeps.spec import Sweep, load_sweep
+from fedcomp.sweeps.spec import Sweep, load_sweep, only_task
 from fedcomp.sweeps.worker import check_engine
 
 
@@ -39,6 +39,7 @@ def sweep(
     data: Annotated[
         Path | None, typer.Option(help="Folder with real data: DIR/emnist and DIR/shakespeare, prepared when needed.")
     ] = None,
+    task: Annotated[str | None, typer.Option(help="Only this one of the file's tasks.")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List the runs and what they would take; run none.")
     ] = False,
@@ -47,7 +48,7 @@ def sweep(
 
     Each run is in the runs database as sweep/NAME/TASK/ARM/seed-N/clients-N. What they show together: fedcomp report.
     """
-    wanted = load_sweep(file)
+    wanted = load_sweep(file) if task is None else only_task(load_sweep(file), task)
     if data is not None:
         wanted = prepare(wanted, data)
     cells = list(cells_of(wanted))

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedcomp.sweeps import saved
 from fedcomp.sweeps.plots import plot_all
 from fedcomp.sweeps.results import ArmResult, SweepResult
+from fedcomp.sweeps.saved import save_runs
 
 FILE = "report.md"
 _HEAD = (
@@ -18,7 +20,7 @@ _FLOAT32_BITS = 32.0
 
 
 def write_report(result: SweepResult, folder: Path) -> Path:
-    """Write ``report.md`` and its figures into ``folder``, which is made when missing, and return the file's path."""
+    """Write ``report.md``, its figures and the runs into ``folder``, made when missing, and return the file's path."""
     folder.mkdir(parents=True, exist_ok=True)
     figures = plot_all(result, folder)
     lines = [f"# Sweep {result.name}", ""]
@@ -27,6 +29,7 @@ def write_report(result: SweepResult, folder: Path) -> Path:
     lines += _notes(result)
     for path, caption in figures:
         lines += ["", f"![{caption}]({path.name})"]
+    save_runs([run for arm in result.arms for run in arm.runs], folder / saved.FILE)
     path = folder / FILE
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path

@@ -135,8 +135,10 @@ class SweepResult:
         return [arm for arm in self.arms if arm.task == task]
 
 
-def collect(store: RunStore, name: str, sweep: Sweep | None = None) -> SweepResult:
+def collect(store: RunStore, name: str, sweep: Sweep | None = None, *, saved: Sequence[RunResult] = ()) -> SweepResult:
     """Read a sweep from the store: of each name the newest run, and of the file's cells only, when one is given.
+
+    Saved runs fill the places that the store has no finished run for.
 
     Raises
     ------
@@ -154,10 +156,17 @@ def collect(store: RunStore, name: str, sweep: Sweep | None = None) -> SweepResu
     if sweep is not None:
         newest = {run: found for run, found in newest.items() if _belongs(found[0], sweep)}
     found = [(key, _result(key, store.find_run(run_id))) for key, run_id, status in newest.values() if _done(status)]
+    there = {key for key, _ in found}
+    found += [
+        (run.key, run)
+        for run in reversed(saved)
+        if run.key.sweep == name and run.key not in there and (sweep is None or _belongs(run.key, sweep))
+    ]
     if not found:
         known = ", ".join(sorted(others)) or "none"
         raise SweepError(f"sweep {name!r} has no finished run; sweeps with runs here: {known}; see `fedcomp sweep`")
-    unfinished = {name: status for name, (_, _, status) in newest.items() if not _done(status)}
+    there = {key for key, _ in found}
+    unfinished = {name: status for name, (key, _, status) in newest.items() if key not in there}
     order = _order(sweep, [key for key, _ in reversed(found)])
     groups: dict[tuple[str, str], list[RunResult]] = {place: [] for place in order}
     for key, result in sorted(found, key=lambda item: item[0].seed):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,14 @@ def load_sweep(path: Path) -> Sweep:
         raise SweepError(f"{path}: {error}") from error
 
 
+def only_task(sweep: Sweep, name: str) -> Sweep:
+    """Return the sweep with one of its tasks; raises SweepError naming those there are."""
+    found = tuple(task for task in sweep.tasks if task.name == name)
+    if not found:
+        raise SweepError(f"--task {name}: sweep {sweep.name!r} has {', '.join(task.name for task in sweep.tasks)}")
+    return replace(sweep, tasks=found)
+
+
 def parse_sweep(content: Mapping[str, Any]) -> Sweep:
     """Check what a sweep file says.
 
@@ -112,8 +120,8 @@ def parse_sweep(content: Mapping[str, Any]) -> Sweep:
         raise ConfigError(f"seeds is {seeds!r}; give a list of whole numbers from 0, such as [1, 2, 3]")
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"seeds is {seeds!r}; give each once")
-    arms = _arms(_table("arms", content.get("arms", {})))
     common = _settings("settings", content.get("settings", {}))
+    arms = _arms(_table("arms", content.get("arms", {})), common)
     sweep = Sweep(name, _tasks(content, common), arms, tuple(seeds))
     for task in sweep.tasks:
         for arm in sweep.arms:
@@ -148,7 +156,7 @@ def _tasks(content: Mapping[str, Any], common: Mapping[str, Value]) -> tuple[Swe
     return tuple(found)
 
 
-def _arms(table: Mapping[str, Any]) -> tuple[Arm, ...]:
+def _arms(table: Mapping[str, Any], common: Mapping[str, Value]) -> tuple[Arm, ...]:
     if not table:
         raise ConfigError('arms is empty; write [arms] with lines such as eden-1 = "eden:bits=1"')
     found = []
@@ -157,11 +165,12 @@ def _arms(table: Mapping[str, Any]) -> tuple[Arm, ...]:
         if isinstance(value, str):
             found.append(Arm(name, {"compressor": value}))
             continue
-        settings = dict(_table(f"arms.{name}", value))
+        usual = {"compressor": common["compressor"]} if "compressor" in common else {}
+        settings = {**usual, **_table(f"arms.{name}", value)}
         if "compressor" not in settings:
             raise ConfigError(
                 f"arms.{name} has no compressor, only {', '.join(settings) or 'nothing'}; give one, such as "
-                f'"eden:bits=1", and write a name with a dot in quotes: "{name}.5" = …'
+                f'"eden:bits=1", or [settings] one for all, and write a name with a dot in quotes: "{name}.5" = …'
             )
         bits = settings.pop("bits", None)
         checked = _settings(f"arms.{name}", settings, also=("bits",))

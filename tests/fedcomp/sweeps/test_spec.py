@@ -10,7 +10,7 @@ import pytest
 import fedcomp
 from fedcomp.errors import ConfigError
 from fedcomp.sweeps.cells import cells_of
-from fedcomp.sweeps.spec import SweepError, load_sweep, parse_sweep
+from fedcomp.sweeps.spec import SweepError, load_sweep, only_task, parse_sweep
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "sweeps"
 GOOD = tomllib.loads("""
@@ -96,7 +96,11 @@ def test_one_task_needs_no_table() -> None:
         ("settings", 3, "settings is 3; give a table"),
         ("arms", {}, "arms is empty"),
         ("arms/plain", 3, "arms.plain is 3"),
-        ("arms/plain", {"5": "x"}, "arms.plain has no compressor, only 5; give one"),
+        (
+            "arms/plain",
+            {"5": "x"},
+            'arms.plain has no compressor, only 5; give one, such as "eden:bits=1", or [settings]',
+        ),
         ("arms/plain", {"compressor": 3}, "arms.plain.compressor is 3"),
         ("arms/grid-2", "identity", "the name 'grid-2' is given twice"),
         ("arms/grid/bits", 2, "arms.grid.bits is 2; give a list"),
@@ -134,3 +138,24 @@ def test_the_examples_are_right(path: Path) -> None:
 
 def test_the_readme_names_all_examples() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == {"quick", "results", "emnist", "shakespeare"}
+
+
+def test_an_arm_without_a_compressor_has_that_of_all() -> None:
+    sweep = parse_sweep(
+        {
+            "name": "x",
+            "task": "emnist",
+            "settings": {"compressor": "eden:bits=1"},
+            "arms": {"slow": {"learning-rate": 0.001}, "plain": "identity", "other": {"compressor": "sign"}},
+        }
+    )
+    assert [arm.settings["compressor"] for arm in sweep.arms] == ["eden:bits=1", "identity", "sign"]
+
+
+def test_one_task_can_be_chosen() -> None:
+    sweep = parse_sweep(
+        {"name": "x", "tasks": [{"task": "emnist"}, {"task": "shakespeare"}], "arms": {"plain": "identity"}}
+    )
+    assert [task.name for task in only_task(sweep, "shakespeare").tasks] == ["shakespeare"]
+    with pytest.raises(SweepError, match="--task mnist: sweep 'x' has emnist, shakespeare"):
+        only_task(sweep, "mnist")
