@@ -12,6 +12,8 @@ import pytest
 
 from tests.support.commands import QUICK_TASK, copy_checkout, free_ports, processes_with, record, run
 
+TEXT = "task='shakespeare:examples-per-client=4,test-examples=4' num-server-rounds=1 batch-size=4"
+
 pytestmark = pytest.mark.timeout(400)
 
 
@@ -31,11 +33,12 @@ def test_flwr_run_does_what_its_run_config_says(tmp_path: Path) -> None:
         "UV_OFFLINE": "1",
         "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
     }
-    settings = f"compressor='eden:bits=1' num-server-rounds=2 task='{QUICK_TASK}'"
+    settings = f"compressor='eden:bits=1' num-server-rounds=2 name='first' task='{QUICK_TASK}'"
     try:
         code, out, err = run("flwr", "run", ".", "--stream", "--run-config", settings, home=home, cwd=project, env=env)
-        longer = f"{settings} resume='latest'".replace("num-server-rounds=2", "num-server-rounds=3")
+        longer = f"{settings} resume='first'".replace("num-server-rounds=2", "num-server-rounds=3")
         again = run("flwr", "run", ".", "--stream", "--run-config", longer, home=home, cwd=project, env=env)
+        other = run("flwr", "run", ".", "--stream", "--run-config", TEXT, home=home, cwd=project, env=env)
     finally:
         for pid in processes_with("FLWR_HOME", str(tmp_path / "flwr")):
             os.kill(pid, signal.SIGKILL)
@@ -44,13 +47,15 @@ def test_flwr_run_does_what_its_run_config_says(tmp_path: Path) -> None:
     assert "finished" in output or "round 2: accuracy" in output
     assert not re.search(r"Installed: \[", output), output
 
-    found = record(home, tmp_path)
+    found = record(home, tmp_path, "first")
     assert found["status"] == "completed", output
     assert again[0] == 0, again
     assert "resumed after round 2" in again[1] + again[2]
     assert (found["compressor"], found["rounds_done"]) == ("eden:bits=1", 3)
     assert found["rounds"][0]["clients"] == 2  # Flower's default
     assert found["mean_bits_per_coordinate"] <= 1.01
+    text = record(home, tmp_path)
+    assert (text["status"], text["dim"], text["rounds_done"]) == ("completed", 820_522, 1), other
     assert str(home) in output  # where the records are is said
     assert (project / "pyproject.toml").read_bytes() == before
 
