@@ -39,8 +39,8 @@ fuzz: $(FUZZ_STAMP) ## look for payloads that do harm, for FUZZ_SECONDS (an hour
 	@$(BIN)/python -m tests.hostile.fuzz_decode -max_total_time=$(FUZZ_SECONDS) && echo "no payload did harm" || \
 		{ echo "found one: see .fuzz/, repeat with $(BIN)/python -m tests.hostile.fuzz_decode .fuzz/crash-…" >&2; exit 1; }
 
-dashboard: $(STAMP) ## the dashboard (not yet: `fedcomp runs` and `fedcomp show` list and show runs)
-	@echo "The dashboard is not there yet. Meanwhile: $(BIN)/fedcomp runs, $(BIN)/fedcomp show latest"
+dashboard: $(STAMP) ## show the runs in a browser, live
+	$(BIN)/fedcomp dashboard
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -6,7 +6,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Double
+from sqlalchemy import DateTime, Dialect, Double, Text
 from sqlalchemy.exc import DontWrapMixin
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
@@ -81,3 +81,16 @@ class ExactFloat(TypeDecorator[float]):
     def process_result_value(self, value: float | str | None, dialect: Dialect) -> float | None:
         """Return the stored number."""
         return None if value is None else float(value)
+
+
+class PlainText(TypeDecorator[str]):
+    """Map strings to text; a null character, which PostgreSQL has none of, becomes U+FFFD there."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Return `value` as the driver takes it."""
+        if value is not None and dialect.name == "postgresql":
+            return value.replace("\0", "\ufffd")
+        return value

@@ -28,22 +28,46 @@ class UnknownRevision(FedcompError):
     """The database was written by a newer fedcomp; the message names its schema revision."""
 
 
+class MissingDriver(FedcompError):
+    """The package that talks to this kind of database is not installed; the message names it."""
+
+
 def create_engine_for(url: str | URL) -> Engine:
     """Return an engine for the database at `url`; nothing is connected to yet.
 
     On SQLite the parent folder is created, and every connection has write-ahead logging, foreign keys and a busy
     timeout of 30 s. Transactions begin with the write lock held, so that what they read is still true when they
     write; those with the execution option ``READ_ONLY`` take no lock and never wait for a writer.
+
+    Raises
+    ------
+    MissingDriver
+        The package for this kind of database is not installed.
     """
     url = make_url(url)
+    if url.get_backend_name() == "postgresql" and url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")  # else SQLAlchemy would look for psycopg 2
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True)
+        try:
+            return create_engine(url, pool_pre_ping=True)
+        except ModuleNotFoundError as error:
+            raise MissingDriver(
+                f"database {url!r} needs the package {error.name!r}, which is not installed; "
+                "for PostgreSQL install fedcomp[postgres]"
+            ) from error
     if url.database and url.database != ":memory:" and not url.database.startswith("file:"):
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
     event.listen(engine, "connect", _set_up_sqlite_connection)
     event.listen(engine, "begin", _begin_sqlite_transaction)
     return engine
+
+
+def reader_of(engine: Engine) -> Engine:
+    """Return an engine on the same connections whose transactions only read, each one moment of the database."""
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(**{READ_ONLY: True})
+    return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
 def upgrade(engine: Engine) -> None:

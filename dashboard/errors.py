@@ -1,4 +1,4 @@
-"""What can go wrong when a run is looked up or asked to stop."""
+"""What can go wrong when a run is looked up, changed or asked to stop."""
 
 from __future__ import annotations
 
@@ -35,3 +35,26 @@ class RunEnded(FedcompError):
         super().__init__(f"run {run_id} is {status} already: only a queued or running run can be asked to stop")
         self.run_id = run_id
         self.status = status
+
+
+class BadCursor(FedcompError, LookupError):
+    """A page was asked for after a run that is not there."""
+
+    def __init__(self, cursor: str) -> None:
+        super().__init__(f"cursor {cursor!r} names no run; begin again without a cursor")
+
+
+class RunInUse(FedcompError):
+    """A run that is queued or running was to be deleted; `status` is what it is."""
+
+    def __init__(self, run_id: str, status: str) -> None:
+        super().__init__(f"run {run_id} is {status}: stop it first; only a run that has ended can be deleted")
+        self.run_id = run_id
+        self.status = status
+
+
+class TokenNotFound(FedcompError, LookupError):
+    """There is no such access token."""
+
+    def __init__(self, token_id: str) -> None:
+        super().__init__(f"no token {token_id!r}: list the tokens to see their ids")

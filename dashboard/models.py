@@ -1,14 +1,24 @@
-"""The tables of the runs database: a run, its rounds, and what each client sent in a round."""
+"""The tables of the runs database: runs, their rounds, what each client sent in a round, tags, and access tokens."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, ClassVar
 
-from sqlalchemy import JSON, BigInteger, ForeignKey, ForeignKeyConstraint, Index, MetaData, Text, text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    MetaData,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from dashboard.column_types import ExactFloat, UtcDateTime
+from dashboard.column_types import ExactFloat, PlainText, UtcDateTime
 
 # Named constraints: a later migration can only alter what has a name.
 _NAMES = {
@@ -28,7 +38,8 @@ class Base(DeclarativeBase):
 
     metadata = MetaData(naming_convention=_NAMES)
     type_annotation_map: ClassVar[dict[Any, Any]] = {
-        str: Text(),
+        str: PlainText(),
+        bytes: LargeBinary(),
         int: BigInteger(),
         float: ExactFloat(),
         datetime: UtcDateTime(),
@@ -63,6 +74,52 @@ class Run(Base):
     finished_at: Mapped[datetime | None]
     stop_requested_at: Mapped[datetime | None]
     stop_reason: Mapped[str | None]
+    note: Mapped[str | None]
+    archived_at: Mapped[datetime | None]
+    heartbeat_at: Mapped[datetime | None]
+    # The writer's clock at its latest start; a start that is told twice is known by it.
+    latest_start_at: Mapped[datetime | None]
+
+
+class RunDigest(Base):
+    """What pages ask of a run that has ended (:mod:`dashboard.digests`); deleted with it."""
+
+    __tablename__ = "run_digests"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    rounds_done: Mapped[int]
+    last_accuracy: Mapped[float | None]
+    best_accuracy: Mapped[float | None]
+    total_uplink_payload_bytes: Mapped[int]
+    total_downlink_payload_bytes: Mapped[int]
+    mean_bits_per_coordinate: Mapped[float | None]
+    clients: Mapped[str]
+    series: Mapped[bytes]
+
+
+class RunTag(Base):
+    """One tag of a run; deleted with it."""
+
+    __tablename__ = "run_tags"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(primary_key=True, index=True)
+
+
+class Token(Base):
+    """An access token of the dashboard; only a digest of it is kept."""
+
+    __tablename__ = "tokens"
+    __table_args__ = (UniqueConstraint("digest"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    scope: Mapped[str]
+    digest: Mapped[str]
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
 
 
 class Round(Base):
@@ -94,6 +151,7 @@ class Round(Base):
     evaluate_seconds: Mapped[float] = mapped_column(server_default=_ZERO)
     model_version: Mapped[int | None]
     nmse: Mapped[float | None]
+    vnmse: Mapped[float | None]
 
 
 class ClientRound(Base):

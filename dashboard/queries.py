@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pydantic import BaseModel
-from sqlalchemy import Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Select, and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
+from dashboard.column_types import UtcDateTime
 from dashboard.errors import AmbiguousRun, RunNotFound
-from dashboard.models import Base, ClientRound, Round, Run
-from dashboard.schemas import ClientResult, RoundDetail, RunDetail, RunSummary
+from dashboard.models import Base, ClientRound, Round, Run, RunDigest, RunTag
+from dashboard.schemas import ClientResult, RoundDetail, RoundResult, RunDetail, RunInfo, RunSummary
 
 LATEST = "latest"
+# Writers give a sign of life far more often; without one for this long a machine is off or its network is down.
+ORPHANED_AFTER = timedelta(minutes=5)
 _NAN = math.nan  # `column != _NAN` is SQL: ExactFloat makes it leave NaN out on every database
 _ROLLED_BACK = "rolled-back"
-_NO_ROUNDS: dict[str, Any] = {
+NO_ROUNDS: dict[str, Any] = {
     "rounds_done": 0,
     "last_accuracy": None,
     "best_accuracy": None,
@@ -62,15 +66,40 @@ def resolve(session: Session, reference: str) -> Run:
 
 
 def summaries(session: Session, runs: Sequence[Run]) -> list[RunSummary]:
-    """Return the summaries of `runs`, in their order; one query, whatever their number."""
-    totals = _totals(session, [run.id for run in runs])
-    return [RunSummary(**_fields(RunSummary, run), **totals.get(run.id, _NO_ROUNDS)) for run in runs]
+    """Return the summaries of `runs`, in their order; three queries, whatever their number."""
+    return [
+        RunSummary(**_fields(RunSummary, run), **extra) for run, extra in zip(runs, _extras(session, runs), strict=True)
+    ]
 
 
 def detail(session: Session, run: Run) -> RunDetail:
     """Return everything the database knows about `run`."""
-    totals = _totals(session, [run.id]).get(run.id, _NO_ROUNDS)
-    return RunDetail(**_fields(RunDetail, run), **totals, rounds=tuple(rounds_after(session, run.id, -1)))
+    (extra,) = _extras(session, [run])
+    return RunDetail(**_fields(RunDetail, run), **extra, rounds=tuple(rounds_after(session, run.id, -1)))
+
+
+def info(session: Session, run: Run) -> RunInfo:
+    """Return everything about `run` but its rounds."""
+    (extra,) = _extras(session, [run])
+    return RunInfo(**_fields(RunInfo, run), **extra)
+
+
+def round_rows(
+    session: Session, run_id: str, *, after: int = -1, limit: int = 200, newest_first: bool = False
+) -> list[RoundResult]:
+    """Return at most `limit` rounds of a run with an index above `after`, without their clients.
+
+    In order, or the last ones first.
+    """
+    order = Round.round_index.desc() if newest_first else Round.round_index
+    query = select(Round).where(Round.run_id == run_id, Round.round_index > after).order_by(order).limit(limit)
+    return [RoundResult(**_fields(RoundResult, row)) for row in session.scalars(query)]
+
+
+def client_rows(session: Session, run_id: str, round_index: int) -> list[ClientResult]:
+    """Return what each client did in one round, in the order of their names."""
+    query = select(ClientRound).where(ClientRound.run_id == run_id, ClientRound.round_index == round_index)
+    return [ClientResult(**_fields(ClientResult, row)) for row in session.scalars(query.order_by(ClientRound.client))]
 
 
 def rounds_after(session: Session, run_id: str, after: int) -> list[RoundDetail]:
@@ -86,7 +115,55 @@ def rounds_after(session: Session, run_id: str, after: int) -> list[RoundDetail]
     ]
 
 
+def is_orphaned(now: datetime) -> ColumnElement[bool]:
+    """Return the condition for runs that count as running and have given no sign of life for long."""
+    # Runs of earlier releases have no heartbeat.
+    seen = func.coalesce(Run.heartbeat_at, Run.started_at, Run.created_at, type_=UtcDateTime())
+    return and_(Run.status == "running", seen < now - ORPHANED_AFTER)
+
+
+def mean_bits() -> Select[Any]:
+    """Return the query for the mean bits per coordinate over accepted payloads of the rounds it is limited to."""
+    return select(_mean_bits())
+
+
+def _mean_bits() -> ColumnElement[Any]:
+    has_rate = Round.bits_per_coordinate != _NAN
+    payload_bits = func.sum(case((has_rate, Round.bits_per_coordinate * Round.clients), else_=0.0))
+    payloads = func.sum(case((has_rate, Round.clients), else_=0))
+    return payload_bits / func.nullif(payloads, 0)
+
+
+def _extras(session: Session, runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return what summaries hold besides a run's own columns."""
+    ids, limit = [run.id for run in runs], datetime.now(UTC) - ORPHANED_AFTER
+    totals = _totals(session, ids)
+    tags: dict[str, list[str]] = {}
+    for run_id, tag in session.execute(
+        select(RunTag.run_id, RunTag.tag).where(RunTag.run_id.in_(ids)).order_by(RunTag.tag)
+    ):
+        tags.setdefault(run_id, []).append(tag)
+    return [
+        totals.get(run.id, NO_ROUNDS)
+        | {
+            "tags": tuple(tags.get(run.id, ())),
+            "orphaned": run.status == "running" and (run.heartbeat_at or run.started_at or run.created_at) < limit,
+        }
+        for run in runs
+    ]
+
+
 def _totals(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    columns = [getattr(RunDigest, name) for name in NO_ROUNDS]
+    query = select(RunDigest.run_id, *columns).where(RunDigest.run_id.in_(run_ids))
+    found = {row["run_id"]: {name: row[name] for name in NO_ROUNDS} for row in session.execute(query).mappings()}
+    return found | live_totals(session, [run_id for run_id in run_ids if run_id not in found])
+
+
+def live_totals(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return run id to totals, added up from the rounds; runs without rounds are left out."""
+    if not run_ids:
+        return {}
     later = aliased(Round)
     last_accuracy = (
         select(later.accuracy)
@@ -96,9 +173,6 @@ def _totals(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, Any
         .scalar_subquery()
     )
     has_accuracy = and_(Round.accuracy != _NAN, Round.status != _ROLLED_BACK)
-    has_rate = Round.bits_per_coordinate != _NAN
-    payload_bits = func.sum(case((has_rate, Round.bits_per_coordinate * Round.clients), else_=0.0))
-    payloads = func.sum(case((has_rate, Round.clients), else_=0))
     query = select(
         Round.run_id,
         func.sum(case((Round.round_index > 0, 1), else_=0)).label("rounds_done"),
@@ -106,10 +180,10 @@ def _totals(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, Any
         func.max(case((has_accuracy, Round.accuracy))).label("best_accuracy"),
         func.sum(Round.uplink_payload_bytes).label("total_uplink_payload_bytes"),
         func.sum(Round.downlink_payload_bytes).label("total_downlink_payload_bytes"),
-        (payload_bits / func.nullif(payloads, 0)).label("mean_bits_per_coordinate"),
+        _mean_bits().label("mean_bits_per_coordinate"),
     )
     rows = session.execute(query.where(Round.run_id.in_(run_ids)).group_by(Round.run_id)).mappings()
-    return {row["run_id"]: {name: row[name] for name in _NO_ROUNDS} for row in rows}
+    return {row["run_id"]: {name: row[name] for name in NO_ROUNDS} for row in rows}
 
 
 def _fields(schema: type[BaseModel], row: Base) -> dict[str, Any]:

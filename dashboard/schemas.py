@@ -10,6 +10,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 RunStatus = Literal["queued", "running", "completed", "failed", "cancelled"]
 FinalStatus = Literal["completed", "failed", "cancelled"]
+ShownStatus = Literal["queued", "running", "orphaned", "completed", "failed", "cancelled"]
 RoundStatus = Literal["ok", "partial", "skipped", "rolled-back"]
 Outcome = Literal["applied", "rejected", "late", "over-selected"]
 BitsSource = Literal["run", "rule", "profile", "uplink", "estimate"]
@@ -170,7 +171,8 @@ class RunSummary(_Frozen):
     latest round that has one, be it NaN; `best_accuracy` is the highest number, never NaN; neither is of a round that
     was rolled back, since its model is gone. `mean_bits_per_coordinate` is the mean over accepted payloads: rounds
     count by their clients, rounds whose rate is NaN do not count. `stop_requested_at` is when somebody asked the run to
-    end, `stop_reason` says why it ended before its last round.
+    end, `stop_reason` says why it ended before its last round. `heartbeat_at` is the writer's last sign of life;
+    `orphaned` says that the run counts as running, but has given none for long.
     """
 
     id: str
@@ -197,11 +199,26 @@ class RunSummary(_Frozen):
     total_uplink_payload_bytes: int
     total_downlink_payload_bytes: int = 0
     mean_bits_per_coordinate: float | None
+    tags: tuple[str, ...] = ()
+    note: str | None = None
+    archived_at: UtcTime | None = None
+    heartbeat_at: UtcTime | None = None
+    orphaned: bool = False
+
+    @property
+    def shown_status(self) -> ShownStatus:
+        """The status with ``orphaned`` told apart from ``running``."""
+        return "orphaned" if self.orphaned else self.status
 
 
-class RunDetail(RunSummary):
-    """A run with its settings, environment and rounds, in order."""
+class RunInfo(RunSummary):
+    """A run with its settings and environment."""
 
     config: Mapping[str, JsonValue]
     environment: Mapping[str, JsonValue]
+
+
+class RunDetail(RunInfo):
+    """A run with its settings, environment and rounds, in order."""
+
     rounds: tuple[RoundDetail, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,13 @@ from typing import Self, get_args
 
 from pydantic import JsonValue
 from sqlalchemy import delete, insert, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from dashboard import queries
-from dashboard.db import READ_ONLY, UnknownRevision, create_engine_for, upgrade
+from dashboard import digests, queries
+from dashboard.db import MissingDriver, UnknownRevision, create_engine_for, reader_of, upgrade
 from dashboard.errors import AmbiguousRun, RunEnded, RunNotFound
+from dashboard.heartbeat import heartbeat
 from dashboard.models import ClientRound, Round, Run
 from dashboard.run_ids import ENTROPY_BYTES, new_run_id
 from dashboard.schemas import (
@@ -38,6 +41,7 @@ __all__ = [
     "BitsSource",
     "ClientResult",
     "FinalStatus",
+    "MissingDriver",
     "Outcome",
     "RoundDetail",
     "RoundResult",
@@ -49,6 +53,7 @@ __all__ = [
     "RunStore",
     "RunSummary",
     "UnknownRevision",
+    "heartbeat",
     "new_run_id",
 ]
 
@@ -68,26 +73,59 @@ class RunStore:
     ------
     UnknownRevision
         A newer fedcomp wrote the database.
+    MissingDriver
+        The package for this kind of database is not installed.
     """
 
     def __init__(self, url: str) -> None:
         self._engine = create_engine_for(url)
-        self._reader = self._engine.execution_options(**{READ_ONLY: True})
+        self._reader = reader_of(self._engine)
         try:
             upgrade(self._engine)
         except BaseException:
             self.close()
             raise
 
+    @classmethod
+    def open(cls, url: str) -> RunStore:
+        """Open a database or, where `url` is the https:// or http:// address of a dashboard, the local one with it.
+
+        Raises what the constructors of this class and of :class:`dashboard.remote.RemoteStore` raise.
+        """
+        if url.startswith(("https://", "http://")):
+            from dashboard.remote import RemoteStore  # it builds on this module
+
+            return RemoteStore(url)
+        return RunStore(url)
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Open a session that only reads; it sees one moment and never waits for a writer."""
+        with Session(self._reader) as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """Open a session that writes; what it did is kept when the block ends without an error."""
+        with Session(self._engine) as session, session.begin():
+            yield session
+
     def create_run(self, start: RunStart) -> str:
         """Add a run with status ``queued`` and return its new id."""
-        with Session(self._engine) as session, session.begin():
+        while True:
             run_id = new_run_id(start.created_at, token_bytes(ENTROPY_BYTES))
-            while session.get(Run, run_id) is not None:
-                run_id = new_run_id(start.created_at, token_bytes(ENTROPY_BYTES))
-            values = start.model_dump() | {"seed": str(start.seed)}
-            session.add(Run(id=run_id, status="queued", **values))
-        return run_id
+            if self.add_run(run_id, start):
+                return run_id
+
+    def add_run(self, run_id: str, start: RunStart) -> bool:
+        """Add a run under an id that was made elsewhere; return False, and change nothing, where the id is taken."""
+        values = start.model_dump() | {"id": run_id, "status": "queued", "seed": str(start.seed)}
+        try:
+            with self.writing() as session:
+                session.execute(insert(Run), [values])
+        except IntegrityError:
+            return False
+        return True
 
     def start_run(
         self,
@@ -96,18 +134,24 @@ class RunStore:
         flower_run_id: str | None = None,
         num_rounds: int | None = None,
         config: Mapping[str, JsonValue] | None = None,
+        at: datetime | None = None,
     ) -> None:
         """Set a run to ``running``; one that ran before, to its end or not, goes on.
 
         It keeps its first start time and its rounds. What is given of `flower_run_id`, `num_rounds` and `config`
-        replaces the run's own. That it was asked to stop is forgotten, unless it never ran. Raises ``RunNotFound``.
+        replaces the run's own. That it was asked to stop is forgotten, unless it never ran. `at` is when it starts, now
+        unless given; a start at the same instant as the last one is that one, told twice. Raises ``RunNotFound``.
         """
-        with self._writing(run_id) as (_, run):
-            if run.status != "queued":
+        at = datetime.now(UTC) if at is None else at
+        with self._writing(run_id) as (session, run):
+            digests.unseal(session, run_id)
+            if run.status != "queued" and run.latest_start_at != at:
                 run.stop_requested_at = None
             run.stop_reason = None
             run.status = "running"
-            run.started_at = run.started_at or datetime.now(UTC)
+            run.started_at = run.started_at or at
+            run.latest_start_at = at
+            run.heartbeat_at = datetime.now(UTC)
             run.finished_at = None
             run.error = None
             run.flower_run_id = run.flower_run_id if flower_run_id is None else flower_run_id
@@ -128,9 +172,14 @@ class RunStore:
         if twice:
             raise ConfigError(f"client names {twice} appear more than once in round {result.round_index}")
         key = {"run_id": run_id, "round_index": result.round_index}
-        with self._writing(run_id) as (session, _):
+        measured = [client.vnmse for client in clients if client.vnmse is not None and not math.isnan(client.vnmse)]
+        # Kept with the round, so that a curve of it needs no client's row.
+        row = key | result.model_dump() | {"vnmse": sum(measured) / len(measured) if measured else None}
+        with self._writing(run_id) as (session, run):
+            run.heartbeat_at = datetime.now(UTC)
+            digests.unseal(session, run_id)
             session.execute(delete(Round).where(Round.run_id == run_id, Round.round_index == result.round_index))
-            session.execute(insert(Round), [key | result.model_dump()])
+            session.execute(insert(Round), [row])
             if clients:
                 session.execute(insert(ClientRound), [key | client.model_dump() for client in clients])
 
@@ -140,6 +189,7 @@ class RunStore:
         Raises ``RunNotFound``.
         """
         with self._writing(run_id) as (session, _):
+            digests.unseal(session, run_id)
             later = delete(Round).where(Round.run_id == run_id, Round.round_index > round_index)
             return len(session.scalars(later.returning(Round.round_index)).all())
 
@@ -172,14 +222,41 @@ class RunStore:
         with self._writing(run_id) as (_, run):
             run.stop_reason = reason
 
-    def finish_run(self, run_id: str, status: FinalStatus, error: str | None = None) -> None:
-        """Set a run's final status, its error and its finish time. Raises ``RunNotFound`` or ``ConfigError``."""
+    def beat(self, run_id: str) -> None:
+        """Note a sign of life of a run's writer, so that a long round does not look like a dead one.
+
+        Raises ``RunNotFound``.
+        """
+        with self._writing(run_id) as (_, run):
+            run.heartbeat_at = datetime.now(UTC)
+
+    def finish_run(
+        self, run_id: str, status: FinalStatus, error: str | None = None, *, at: datetime | None = None
+    ) -> None:
+        """Set a run's final status, its error and its finish time, which is now unless given.
+
+        Raises ``RunNotFound`` or ``ConfigError``.
+        """
         if status not in get_args(FinalStatus):
             raise ConfigError(f"status={status!r}: a run can finish as {', '.join(get_args(FinalStatus))}")
-        with self._writing(run_id) as (_, run):
+        with self._writing(run_id) as (session, run):
             run.status = status
             run.error = error
-            run.finished_at = datetime.now(UTC)
+            run.finished_at = datetime.now(UTC) if at is None else at
+            digests.seal(session, run_id)
+
+    def seal_ended(self) -> int:
+        """Make the digests of runs that have ended without one, as earlier releases left them; return how many.
+
+        Nothing depends on it but speed. Each is a transaction of its own.
+        """
+        with self.reading() as session:
+            run_ids = digests.unsealed(session)
+        for run_id in run_ids:
+            with self._writing(run_id) as (session, run):
+                if run.status not in ("queued", "running"):
+                    digests.seal(session, run_id)
+        return len(run_ids)
 
     def set_checkpoint(self, run_id: str, path: str) -> None:
         """Note where a run's latest checkpoint lies. Raises ``RunNotFound``."""
@@ -202,7 +279,7 @@ class RunStore:
             return None if run is None else queries.detail(session, run)
 
     def list_runs(self, limit: int = 50) -> list[RunSummary]:
-        """Return the newest runs, the newest first; two queries, whatever their number."""
+        """Return the newest runs, the newest first; four queries, whatever their number."""
         with Session(self._reader) as session:
             return queries.summaries(session, session.scalars(queries.newest_first().limit(limit)).all())
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 PACKAGES = ("fedcomp", "server_app", "client_app", "dashboard")
 
+# What the dashboard shows in a browser stays where it runs; a run only writes to its database.
+_LEFT_OUT = ("__pycache__", "*.pyc", "static", "templates")
+
 
 def settings_file() -> Path:
     """Return the pyproject.toml that holds the app's settings: the checkout's, or the copy that a wheel carries."""
@@ -24,7 +27,7 @@ def stage_app(target: Path) -> Path:
     app = target / "fedcomp"
     app.mkdir(parents=True)
     for package in PACKAGES:
-        shutil.copytree(root / package, app / package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc"))
+        shutil.copytree(root / package, app / package, ignore=shutil.ignore_patterns(*_LEFT_OUT))
     text = settings_file().read_text(encoding="utf-8")
     (app / "pyproject.toml").write_text(text, encoding="utf-8")
     return app

@@ -30,8 +30,16 @@ def home() -> Path:
 
 
 def database_url() -> str:
-    """Return the URL of the runs database, ``sqlite:///<FEDCOMP_HOME>/runs.db`` with the path percent-encoded."""
+    """Return the URL of the runs database: what FEDCOMP_DATABASE_URL says, else SQLite in FEDCOMP_HOME."""
+    configured = os.environ.get("FEDCOMP_DATABASE_URL")
+    if configured:
+        return configured
     return f"sqlite:///{quote(str(home() / 'runs.db'))}"
+
+
+def store_url() -> str:
+    """Return where runs are recorded: with the dashboard that FEDCOMP_DASHBOARD_URL names, else in the database."""
+    return os.environ.get("FEDCOMP_DASHBOARD_URL") or database_url()
 
 
 def checkpoints_dir(run_id: str) -> Path:

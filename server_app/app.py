@@ -8,7 +8,7 @@ import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedcomp.home import checkpoints_dir, database_url, home
+from fedcomp.home import checkpoints_dir, home, store_url
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.registry import load_task
 from fedcomp.vectors import VectorSpec
@@ -33,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run all rounds; a failure is recorded and raised, so that Flower sees it too."""
     config = RunConfig.from_mapping(context.run_config)
     log_to_stdout(config.log_level)
-    with Reporter.open(database_url()) as reporter:
+    with Reporter.open(store_url()) as reporter:
         try:
             stop_reason = train(grid, config, reporter, flower_run_id=context.run_id)
         except BaseException as error:

@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 
 import fedcomp
-from dashboard.store import ClientResult, RoundResult, RoundStatus, RunStart, RunStore
+from dashboard.store import ClientResult, RoundResult, RoundStatus, RunStart, RunStore, heartbeat
 from fedcomp.errors import ConfigError
 from fedcomp.flower.messages import TrainReply
 from fedcomp.resume import check_same_run
@@ -68,9 +68,14 @@ class Reporter:
     @classmethod
     @contextmanager
     def open(cls, url: str) -> Iterator[Reporter]:
-        """Open the runs database for as long as the ``with`` block lasts."""
-        with RunStore(url) as store:
-            yield cls(store)
+        """Open the runs database, or the way to a dashboard, for as long as the ``with`` block lasts.
+
+        Meanwhile the run shows signs of life, however long its rounds are.
+        """
+        with RunStore.open(url) as store:
+            reporter = cls(store)
+            with heartbeat(store, lambda: reporter.run_id):
+                yield reporter
 
     def start(self, config: RunConfig, *, data_label: str, dim: int, flower_run_id: int, device: torch.device) -> str:
         """Create the run, mark it as running and return its id."""

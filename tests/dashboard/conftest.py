@@ -1,20 +1,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from dashboard.db import create_engine_for, upgrade
+from dashboard.models import Base
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
+from tests.support.postgres import Cluster, NoPostgres, cluster
+from tests.support.required import skip_without
 
+HEAD = "0004"  # the newest schema revision
 ROOT = Path(__file__).resolve().parents[2]
 # Imports are slow and uneven: every process says when it is ready and then waits for the others.
 PREAMBLE = """
 import sys
 from dashboard.db import create_engine_for, upgrade
+from dashboard.models import Base
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
 sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.readline()
 """
@@ -60,9 +68,65 @@ def race() -> Iterator[Race]:
         process.communicate()
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'runs.db'}"
+@pytest.fixture(scope="session")
+def postgres_cluster() -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(cluster())
+        except NoPostgres as error:
+            skip_without("postgres", str(error))
+        yield found
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an empty database of this release; a copy is there sooner than one that is migrated anew."""
+    path = tmp_path_factory.mktemp("template") / "runs.db"
+    migrate_to_head(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres_cluster: Cluster) -> str:
+    url = postgres_cluster.url(postgres_cluster.create())
+    migrate_to_head(url)
+    return url
+
+
+def migrate_to_head(url: str) -> None:
+    engine = create_engine_for(url)
+    upgrade(engine)
+    engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a database without tables."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'runs.db'}"
+    made: Cluster = request.getfixturevalue("postgres_cluster")
+    return made.url(made.create())
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return the URL of a database without rows."""
+    if request.param == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "runs.db")
+        return f"sqlite:///{tmp_path / 'runs.db'}"
+    emptied: str = request.getfixturevalue("migrated_postgres")
+    take_rows_out(emptied)
+    return emptied
+
+
+def take_rows_out(url: str) -> None:
+    """Leave a migrated PostgreSQL database as it was before the last test: cheaper than a new one, by far."""
+    engine = create_engine_for(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("SET LOCAL lock_timeout = '20s'")
+        connection.exec_driver_sql(f"TRUNCATE {', '.join(Base.metadata.tables)}")
+        connection.exec_driver_sql(f"UPDATE alembic_version SET version_num = '{HEAD}'")  # noqa: S608
+    engine.dispose()
 
 
 @pytest.fixture

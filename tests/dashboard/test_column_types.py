@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Column, Engine, MetaData, Table, create_engine, func, insert, make_url, select, text
 
 from dashboard.column_types import ExactFloat, UtcDateTime
+from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
 
 TABLE = Table("t", MetaData(), Column("at", UtcDateTime), Column("x", ExactFloat))
 POSTGRESQL = make_url("postgresql://").get_dialect()()
@@ -77,3 +78,13 @@ def test_a_database_that_keeps_zones_also_gives_utc() -> None:
     assert stored == here
     assert stored is not None
     assert stored.tzinfo is UTC
+
+
+@pytest.mark.parametrize("text_", ["a\0b", "\0", "ü\0"])
+def test_a_null_character_costs_no_round(
+    store: RunStore, start: RunStart, result: RoundResult, client: ClientResult, text_: str
+) -> None:
+    run_id = store.create_run(start)
+    store.record_round(run_id, result, [client.model_copy(update={"reject_reason": text_, "client": text_})])
+    store.finish_run(run_id, "failed", text_)
+    assert len(store.rounds_after(run_id)[0].client_results) == 1

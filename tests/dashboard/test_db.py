@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,16 +12,22 @@ from typing import Any
 
 import pytest
 from sqlalchemy import URL, Engine, create_engine, inspect, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import InternalError, OperationalError
 
-from dashboard.db import READ_ONLY, UnknownRevision, create_engine_for, upgrade
+from dashboard.db import READ_ONLY, MissingDriver, UnknownRevision, create_engine_for, reader_of, upgrade
 from fedcomp.errors import FedcompError
+from tests.support.postgres import Cluster
 
 UPGRADE = """
 engine = create_engine_for(sys.argv[1])
 upgrade(engine)
 engine.dispose()
 """
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'runs.db'}"
 
 
 @pytest.fixture
@@ -144,7 +151,7 @@ def test_eight_processes_upgrade_one_fresh_database(
     race(UPGRADE, [[url]] * 8)
     engine = create_engine_for(url)
     with engine.connect() as connection:
-        assert connection.scalars(text("SELECT version_num FROM alembic_version")).all() == ["0003"]
+        assert connection.scalars(text("SELECT version_num FROM alembic_version")).all() == ["0004"]
     engine.dispose()
 
 
@@ -161,3 +168,36 @@ def test_threads_upgrade_databases_of_their_own(tmp_path: Path) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(open_one, range(8)))
+
+
+def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingDriver, match=r"'psycopg'.*fedcomp\[postgres\]") as missing:
+        create_engine_for("postgresql://me:secret@host/runs")
+    assert "secret" not in str(missing.value)
+
+
+def test_a_plain_postgresql_url_means_psycopg_3() -> None:
+    pytest.importorskip("psycopg")
+    engine = create_engine_for("postgresql://host/runs")
+    assert engine.dialect.driver == "psycopg"
+    engine.dispose()
+
+
+def test_a_reader_cannot_write_and_sees_one_moment_on_postgresql(postgres_cluster: Cluster) -> None:
+    engine = create_engine_for(postgres_cluster.url(postgres_cluster.create()))
+    upgrade(engine)
+    reader = reader_of(engine)
+    count = text("SELECT count(*) FROM alembic_version")
+    insert = text("INSERT INTO alembic_version VALUES ('x')")
+    with reader.connect() as reading:
+        assert reading.scalar(count) == 1
+        with engine.begin() as writing:
+            writing.execute(insert)
+        assert reading.scalar(count) == 1
+        with pytest.raises(InternalError, match="read-only"):
+            reading.execute(insert)
+    # The connection goes back to the pool and writes again.
+    with engine.begin() as writing:
+        writing.execute(text("DELETE FROM alembic_version WHERE version_num = 'x'"))
+    engine.dispose()

@@ -41,8 +41,8 @@ def columns(engine: Engine) -> dict[str, list[str]]:
 
 
 @pytest.fixture
-def old(url: str) -> Iterator[Engine]:
-    engine = create_engine_for(url)
+def old(empty_url: str) -> Iterator[Engine]:
+    engine = create_engine_for(empty_url)
     migrate(engine, command.upgrade, "0001")
     with engine.begin() as connection:
         for statement in (RUN, ROUND, CLIENTS):
@@ -51,8 +51,8 @@ def old(url: str) -> Iterator[Engine]:
     engine.dispose()
 
 
-def test_old_rows_are_read(old: Engine, url: str) -> None:
-    with RunStore(url) as store:
+def test_old_rows_are_read(old: Engine, empty_url: str) -> None:
+    with RunStore(empty_url) as store:
         run = store.find_run("old")
     assert (run.status, run.seed, run.config, run.rounds_done) == ("completed", 2**64 - 1, {"seed": 1}, 1)
     assert (run.stop_requested_at, run.stop_reason) == (None, None)
@@ -73,8 +73,8 @@ def test_old_rows_are_read(old: Engine, url: str) -> None:
     assert (rejected.outcome, rejected.reject_reason) == ("rejected", "no reply")
 
 
-def test_an_old_run_goes_on(old: Engine, url: str, result: RoundResult, client: ClientResult) -> None:
-    with RunStore(url) as store:
+def test_an_old_run_goes_on(old: Engine, empty_url: str, result: RoundResult, client: ClientResult) -> None:
+    with RunStore(empty_url) as store:
         run_id = store.find_run("old").id
         store.start_run(run_id, num_rounds=5)
         store.record_round(run_id, result.model_copy(update={"round_index": 2, "late": 1}), [client])
@@ -83,9 +83,9 @@ def test_an_old_run_goes_on(old: Engine, url: str, result: RoundResult, client: 
         assert store.stop_requested(run_id)
 
 
-def test_the_way_back_leaves_what_was_there(old: Engine, url: str) -> None:
+def test_the_way_back_leaves_what_was_there(old: Engine, empty_url: str) -> None:
     before = columns(old)
-    with RunStore(url):
+    with RunStore(empty_url):
         pass
     assert columns(old) != before
     migrate(old, command.downgrade, "0001")
@@ -95,6 +95,6 @@ def test_the_way_back_leaves_what_was_there(old: Engine, url: str) -> None:
 
 
 def test_many_processes_open_an_old_database_at_once(
-    old: Engine, url: str, race: Callable[[str, Sequence[Sequence[str]]], list[str]]
+    old: Engine, empty_url: str, race: Callable[[str, Sequence[Sequence[str]]], list[str]]
 ) -> None:
-    assert race(OPEN, [[url]] * 4) == ["rejected"] * 4
+    assert race(OPEN, [[empty_url]] * 4) == ["rejected"] * 4

@@ -27,8 +27,8 @@ assert not loaded, loaded
 """
 
 
-def test_the_migrated_schema_is_that_of_the_models(url: str) -> None:
-    engine = create_engine_for(url)
+def test_the_migrated_schema_is_that_of_the_models(empty_url: str) -> None:
+    engine = create_engine_for(empty_url)
     upgrade(engine)
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_server_default": True})

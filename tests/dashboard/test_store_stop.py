@@ -121,9 +121,10 @@ def test_asking_whether_to_stop_takes_no_lock_and_reads_one_value(store: RunStor
     statements: list[str] = []
     event.listen(store._engine, "before_cursor_execute", lambda *arguments: statements.append(arguments[2]))
     store.stop_requested(run_id)
-    assert statements[0] == "BEGIN"
-    assert len(statements) == 2
-    assert "config" not in statements[1]
+    # The PostgreSQL driver begins by itself.
+    assert statements[0] == "BEGIN" or store._engine.dialect.name == "postgresql"
+    (asked,) = [statement for statement in statements if statement != "BEGIN"]
+    assert "config" not in asked
 
 
 ROUND: dict[str, Any] = {

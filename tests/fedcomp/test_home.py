@@ -10,6 +10,14 @@ from dashboard.store import RunStore
 from fedcomp import home
 
 
+def test_the_environment_may_name_another_place_for_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert home.store_url() == home.database_url()
+    monkeypatch.setenv("FEDCOMP_DATABASE_URL", "postgresql://somewhere/runs")
+    assert home.store_url() == home.database_url() == "postgresql://somewhere/runs"
+    monkeypatch.setenv("FEDCOMP_DASHBOARD_URL", "https://dashboard.example")
+    assert (home.store_url(), home.database_url()) == ("https://dashboard.example", "postgresql://somewhere/runs")
+
+
 def test_the_environment_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FEDCOMP_HOME", str(tmp_path / "a b" / "home"))
     assert home.home() == tmp_path / "a b" / "home"

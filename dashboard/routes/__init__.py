@@ -1,0 +1,1 @@
+"""The dashboard's routes, one file a page or a part of the API."""
