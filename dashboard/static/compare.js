@@ -21,7 +21,8 @@ function paint() {
   const points = shown.pareto.map((point) => ({
     type: "scatter", mode: "markers", name: point.label, legendgroup: point.label,
     x: [point.cost], y: [point.value],
-    error_x: { type: "data", array: [point.cost_std ?? 0], visible: point.cost_std !== null, thickness: 1.2 },
+    // A spread that no screen resolves would, alone in the plot, be blown up to its whole width.
+    error_x: { type: "data", array: [point.cost_std ?? 0], visible: point.cost_std !== null && point.cost_std > 0.005 * point.cost, thickness: 1.2 },
     error_y: { type: "data", array: [point.value_std ?? 0], visible: point.value_std !== null, thickness: 1.2 },
     marker: { size: point.on_frontier ? 12 : 9, symbol: symbol(order.get(point.label)), color: colour(order.get(point.label)), opacity: point.on_frontier ? 1 : 0.65 },
     hovertemplate: `%{x:.4g}, %{y:.4f}<br>${point.run_ids.length} run(s)<extra>%{fullData.name}</extra>`,
