@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -24,6 +25,7 @@ adaptive = "eden:bits=1,allocation=adaptive"
 COUNTS = ("accuracy", "clients", "uplink_payload_bytes", "downlink_payload_bytes")
 
 
+@pytest.mark.slow
 def test_both_engines_end_with_the_same_bits(tmp_path: Path) -> None:
     file = tmp_path / "both.toml"
     file.write_text(SWEEP)

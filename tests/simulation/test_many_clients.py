@@ -53,6 +53,7 @@ def test_failures_cost_little(tmp_path: Path) -> None:
     assert sum(flaky) / len(SEEDS) > sum(clean) / len(SEEDS) - 0.015, (flaky, clean)
 
 
+@pytest.mark.slow
 def test_a_short_run_of_a_hundred_completes(tmp_path: Path) -> None:
     # A fifth of 60 requests fail: none does once in 600,000 runs.
     assert simulated(tmp_path / "home", seed=1, fail=0.2, rounds=3) > 0.05
