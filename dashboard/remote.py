@@ -34,8 +34,8 @@ from dashboard.store import RunStore
 from fedcomp.errors import ConfigError
 from fedcomp.home import database_url, home
 
-TOKEN_VARIABLE = "FEDCOMP_DASHBOARD_TOKEN"  # noqa: S105
-TOKEN_FILE = "dashboard-token"  # noqa: S105
+TOKEN_VARIABLE = "FEDCOMP_DASHBOARD_TOKEN"  # noqa: S105 - where it is, not what
+TOKEN_FILE = "dashboard-token"  # noqa: S105 - where it is, not what
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 log = logging.getLogger("fedcomp.dashboard")

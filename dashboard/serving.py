@@ -70,7 +70,7 @@ def url_of(settings: DashboardSettings, port: int) -> str:
     """Return the URL to open in a browser on this machine."""
     host = settings.host.strip("[]")
     # An address that means all of this machine's is none that a browser can open.
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - compared with, not bound to
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{settings.root_path}/"
 
 

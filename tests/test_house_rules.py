@@ -66,7 +66,13 @@ ALLOWED: dict[str, set[str]] = {
     | {"fedcomp.config", "fedcomp.home", "fedcomp.resume", "fedcomp.run_config", "fedcomp.sweeps"}
     | {"dashboard.schemas", "dashboard.store"},
     "fedcomp.sweeps.measure": BASE
-    | {"fedcomp.compressors", "fedcomp.feedback", "fedcomp.run_config", "fedcomp.sweeps.estimate", "fedcomp.tasks"}
+    | {
+        "fedcomp.compressors",
+        "fedcomp.run_config",
+        "fedcomp.settings_check",
+        "fedcomp.sweeps.estimate",
+        "fedcomp.tasks",
+    }
     | {"fedcomp.training", "fedcomp.vectors"},
     "fedcomp.commands": {"fedcomp", "dashboard"},
     "fedcomp": {"fedcomp"},

@@ -61,34 +61,15 @@ def preflight(settings: Mapping[str, Value], *, clients: int) -> Machine:
 
 
 def _main(settings: str, clients: str) -> None:
+    from fedcomp.settings_check import check_settings
+
     try:
         config = RunConfig.from_mapping(json.loads(settings))
-        _check(config)
+        check_settings(config)
         answer: dict[str, Any] = asdict(_look(config, int(clients)))
     except FedcompError as error:
         answer = {"error": str(error)}
     sys.stdout.write("\n" + json.dumps(answer))
-
-
-def _check(config: RunConfig) -> None:
-    """Build everything that a setting names; raises ConfigError."""
-    from fedcomp.client_bits import parse_rules
-    from fedcomp.compressors.registry import compressor
-    from fedcomp.downlink import Broadcaster
-    from fedcomp.feedback import check_it_converges
-    from fedcomp.optim.schedule_specs import parse_schedule
-    from fedcomp.tasks.registry import load_task
-
-    codec = compressor(config.compressor)
-    if config.error_feedback == "on" or (config.error_feedback == "auto" and not codec.is_unbiased):
-        check_it_converges(codec, use="compressor")
-    first = compressor(config.downlink_first_compressor)
-    Broadcaster(compressor(config.downlink_compressor), full=first, shapes=None)
-    parse_rules(config.client_bits)
-    for key, value in config.to_mapping().items():
-        if key.endswith("-schedule"):
-            parse_schedule(str(value), key=key)
-    load_task(config.task)
 
 
 def _look(config: RunConfig, clients: int) -> Machine:

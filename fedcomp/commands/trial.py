@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import resource
-import sys
-
 import torch
 
 from fedcomp.compressors.registry import compressor
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.base import Examples
 from fedcomp.tasks.registry import load_task
+from fedcomp.training.available import most_resident_memory
 from fedcomp.training.loop import train
 from fedcomp.training.settings import training_options
 from fedcomp.vectors import VectorSpec
@@ -49,12 +47,7 @@ def memory_of_one_client(config: RunConfig, num_clients: int, *, device: torch.d
     update = layout.flatten(model.state_dict()) - start
     if bool(torch.isfinite(update).all()):
         compressor(config.compressor).encode(update, seed=config.seed, shapes=layout.shapes)
-    return {"host": _resident() + FLOWER, "gpu": _on_gpu(device)}
-
-
-def _resident() -> int:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else 1024 * peak
+    return {"host": most_resident_memory() + FLOWER, "gpu": _on_gpu(device)}
 
 
 def _on_gpu(device: torch.device) -> int:

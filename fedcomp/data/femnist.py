@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -110,7 +111,7 @@ def is_sqlite(path: Path) -> bool:
 def _leaf_split(paths: tuple[Path, ...], scratch: Path, name: str) -> Split:
     collector = _collector(scratch, name)
     for path in paths:
-        for user in read_users(path, convert=lambda x, path=path: ink_of(x, path)):  # type: ignore[misc]
+        for user in read_users(path, convert=partial(ink_of, where=path)):
             where = f"{path}, user {user.name!r}"
             images = np.concatenate([np.empty((0, *IMAGE_SHAPE), dtype=np.uint8), *user.inputs])
             if len(images) != len(user.targets):

@@ -79,7 +79,7 @@ def read_users(path: Path, *, convert: Callable[[Any], Any]) -> Iterator[LeafUse
         for key in stream.keys():  # noqa: SIM118 - not a dict
             seen.add(key)
             if key == "user_data":
-                for name in stream.keys():  # noqa: SIM118
+                for name in stream.keys():  # noqa: SIM118 - not a dict
                     user = _read_user(stream, name, path, convert)
                     found[name] = len(user.inputs)
                     yield user
@@ -100,7 +100,7 @@ def read_users(path: Path, *, convert: Callable[[Any], Any]) -> Iterator[LeafUse
 def _read_user(stream: JsonStream, name: str, path: Path, convert: Callable[[Any], Any]) -> LeafUser:
     inputs: list[Any] = []
     targets: list[Any] = []
-    for key in stream.keys():  # noqa: SIM118
+    for key in stream.keys():  # noqa: SIM118 - not a dict
         if key == "x":
             inputs = [convert(stream.value()) for _ in stream.items()]
         elif key == "y":

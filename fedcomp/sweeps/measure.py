@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import sys
 import time
 from collections.abc import Iterable
@@ -14,14 +13,14 @@ from torch import Tensor, nn
 
 from fedcomp.compressors.registry import compressor, decode
 from fedcomp.errors import FedcompError
-from fedcomp.feedback import check_it_converges
 from fedcomp.run_config import RunConfig
+from fedcomp.settings_check import check_settings
 from fedcomp.sweeps.estimate import Machine, TaskCost, answer_line, error_line, settings_for
 from fedcomp.tasks.base import Examples, Task
 from fedcomp.tasks.registry import load_task
-from fedcomp.training.available import available_memory
+from fedcomp.training.available import available_memory, most_resident_memory
 from fedcomp.training.loop import train
-from fedcomp.training.options import TrainingOptions
+from fedcomp.training.settings import training_options
 from fedcomp.vectors import VectorSpec
 
 _CLIENTS, _STEPS, _TEST_BATCH = 3, 2, 256
@@ -56,6 +55,7 @@ def measure(arms: dict[str, RunConfig], *, clients: int, seed: int, start_second
     encode_seconds: dict[str, float] = {}
     for name, arm in arms.items():
         try:
+            check_settings(arm)
             encode_seconds[arm.compressor] = _encode(arm, update, layout, seed=seed)
         except FedcompError as error:
             raise type(error)(f", arm {name}: {error}") from error
@@ -67,21 +67,14 @@ def measure(arms: dict[str, RunConfig], *, clients: int, seed: int, start_second
         load_seconds=load_seconds,
         test_seconds=_test(model, task, task.test_examples(seed=seed), device),
         encode_seconds=encode_seconds,
-        memory_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 + _SERVER_BYTES * layout.dim,
+        memory_bytes=most_resident_memory() + _SERVER_BYTES * layout.dim,
         start_seconds=start_seconds,
     )
 
 
 def _train(model: nn.Module, task: Task, examples: Examples, config: RunConfig, device: torch.device) -> float:
     """Return the seconds of one step; the first, which warms up, does not count."""
-    options = TrainingOptions(
-        learning_rate=config.learning_rate,
-        optimizer=config.optimizer,
-        batch_size=config.batch_size,
-        micro_batch_size=config.micro_batch_size,
-        precision=config.precision,
-        activation_checkpointing=config.activation_checkpointing,
-    )
+    options = training_options(config, learning_rate=config.learning_rate, batch_size=config.batch_size)
     seconds = 0.0
     for steps in (1, _STEPS):
         count = min(len(examples), steps * config.batch_size)
@@ -106,8 +99,6 @@ def _test(model: nn.Module, task: Task, examples: Examples, device: torch.device
 def _encode(config: RunConfig, update: Tensor, layout: VectorSpec, *, seed: int) -> float:
     """Return the seconds of an encoding and two decodings; a first one compiles what is compiled."""
     codec = compressor(config.compressor)
-    if config.error_feedback == "on" or (config.error_feedback == "auto" and not codec.is_unbiased):
-        check_it_converges(codec, use="compressor")
     seconds = 0.0
     for _ in range(2):
         started = time.perf_counter()

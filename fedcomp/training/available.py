@@ -1,14 +1,17 @@
-"""How much memory there is."""
+"""How much memory there is, and how much a process took."""
 
 from __future__ import annotations
 
 import os
 import re
+import resource
+import sys
 from pathlib import Path
 
 import torch
 
 _MEMINFO = Path("/proc/meminfo")
+_STATUS = Path("/proc/self/status")
 _CGROUP = Path("/sys/fs/cgroup")
 
 
@@ -23,6 +26,22 @@ def available_memory(device: torch.device) -> int | None:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     known = [size for size in (_system_memory(), _container_memory()) if size is not None]
     return min(known, default=None)
+
+
+def most_resident_memory() -> int:
+    """Return the most bytes of the host's memory that this program ever had.
+
+    Asked of Linux itself: `getrusage` counts what a process had before it became this program, which is all that its
+    parent had when that forked.
+    """
+    try:
+        found = re.search(r"^VmHWM:\s+(\d+) kB$", _STATUS.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    except OSError:
+        found = None
+    if found is not None:
+        return int(found[1]) * 1024
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def _system_memory() -> int | None:

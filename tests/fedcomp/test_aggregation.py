@@ -178,7 +178,8 @@ def test_a_thousand_clients_take_no_more_memory_than_ten() -> None:
     # torch's memory is outside Python's own accounting, so the peak of a process of its own is measured. A kept copy of
     # each decoded vector would be 4 GB; less than two vectors more than after ten clients is allowed.
     script = """
-import resource, torch, fedcomp
+import torch, fedcomp
+from fedcomp.training.available import most_resident_memory
 torch.set_num_threads(1)
 dim = 2**20
 payload = fedcomp.compressor("sign").encode(torch.ones(dim), seed=1)
@@ -187,7 +188,7 @@ peak = []
 for client in range(1000):
     estimator.add(payload, weight=1.0, seed=1)
     if client in (9, 999):
-        peak.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+        peak.append(most_resident_memory())
 assert estimator.result().clients == 1000
 print(peak[1] - peak[0])
 """

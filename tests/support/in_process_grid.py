@@ -13,14 +13,10 @@ from dataclasses import dataclass, field
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid
-from flwr.supercore.inflatable.inflatable_object import (
-    InflatableObject,
-    get_all_nested_objects,
-    get_object_children_ids_from_object_content,
-    get_object_type_from_object_content,
-)
-from flwr.supercore.inflatable.inflatable_utils import inflatable_class_registry
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.run import Run
+
+from fedcomp.flower.local_grid import through_the_wire
 
 Value = str | int | float | bool
 Tamper = Callable[[Message], Message | None]
@@ -112,20 +108,3 @@ class InProcessGrid(Grid):
         back = through_the_wire(reply)
         self.bytes_back += sum(len(item.deflate()) for item in get_all_nested_objects(reply).values())
         return back
-
-
-def through_the_wire(message: Message) -> Message:
-    """Serialize a message into Flower's objects and build it again from their bytes."""
-    contents = {key: item.deflate() for key, item in get_all_nested_objects(message).items()}
-
-    def inflate(object_id: str) -> InflatableObject:
-        content = contents[object_id]
-        children = {key: inflate(key) for key in get_object_children_ids_from_object_content(content)}
-        kind = inflatable_class_registry[get_object_type_from_object_content(content)]
-        return kind.inflate(content, children)
-
-    built = inflate(message.object_id)
-    if not isinstance(built, Message):
-        raise TypeError(type(built))
-    built.metadata.__dict__["_message_id"] = message.metadata.message_id
-    return built

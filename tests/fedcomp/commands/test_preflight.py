@@ -32,12 +32,14 @@ def test_one_client_is_tried_out() -> None:
 
 def test_a_larger_model_takes_more() -> None:
     few, many = (
-        preflight({"task": f"{TASK}:width={width}", "device": "cpu"}, clients=2).client_host for width in (10, 500_000)
+        preflight({"task": f"{TASK}:width={width}", "device": "cpu"}, clients=2).client_host
+        for width in (10, 2_000_000)
     )
     assert few is not None
     assert many is not None
-    # Weights, their gradients, momentum and the update: at least four vectors of 5.5 million floats.
-    assert many - few > 4 * 4 * 11 * 500_000
+    # Weights, a copy of them from before, gradients and momentum: four vectors of 22 million floats; what else a
+    # process takes varies by some megabytes.
+    assert many - few > 0.95 * 4 * (4 * 11 * 2_000_000)
 
 
 def test_settings_that_only_training_finds_wrong_are_refused() -> None:

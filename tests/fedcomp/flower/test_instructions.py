@@ -4,9 +4,9 @@ import pytest
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedcomp.flower.instructions import RECORD, Instructions
+from fedcomp.flower.local_grid import through_the_wire
 from fedcomp.flower.messages import MalformedMessage
 from tests.support.flower_app import identify
-from tests.support.in_process_grid import through_the_wire
 
 
 @pytest.mark.parametrize("raw", [{}, {"steps": "int64", "mask": "bool"}])

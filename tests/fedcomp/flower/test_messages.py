@@ -9,6 +9,7 @@ import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from fedcomp.downlink import ModelPart
+from fedcomp.flower.local_grid import through_the_wire
 from fedcomp.flower.messages import (
     PAYLOAD_STYPE,
     ClientDescription,
@@ -18,7 +19,6 @@ from fedcomp.flower.messages import (
     TrainRequest,
     message_bytes,
 )
-from tests.support.in_process_grid import through_the_wire
 from tests.support.runs import identify
 
 RAW = {"count": torch.tensor(2**62 + 1), "mask": torch.tensor([True, False]), "none": torch.zeros(0, dtype=torch.int32)}

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
+from fedcomp.flower.local_grid import through_the_wire
 from fedcomp.flower.messages import PAYLOAD_STYPE, MalformedMessage
 from fedcomp.flower.update import RAW_STYPE, EncodedArrays, with_arrays
 from tests.support.flower_app import identify
-from tests.support.in_process_grid import through_the_wire
 
 
 def blob(stype: str) -> Array:

@@ -65,6 +65,20 @@ def test_a_task_is_measured() -> None:
     assert cost.memory_bytes > 10**8
 
 
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"server_schedule": "triangle"}, "arm b: server-schedule"),
+        ({"client_bits": "a=x"}, "arm b: client-bits"),
+        ({"compressor": "qsgd", "error_feedback": "on"}, "arm b: .*allowed with error feedback"),
+    ],
+)
+def test_what_only_a_runs_start_would_find_wrong_is_found_too(wrong: dict[str, str], named: str) -> None:
+    arms = {"a": RunConfig(task=TINY), "b": RunConfig(task=TINY, **wrong)}  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=named):
+        measure(arms, clients=2, seed=1)
+
+
 def test_what_is_wrong_is_said_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with pytest.raises(ConfigError, match=r"task TinyTask, arm wrong: .*bits is 99"):

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 
 from fedcomp.training import available
-from fedcomp.training.available import available_memory
+from fedcomp.training.available import available_memory, most_resident_memory
 
 CPU = torch.device("cpu")
 
@@ -59,3 +61,26 @@ def test_a_gpu_has_what_is_free_and_what_torch_holds_unused(monkeypatch: pytest.
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: 500)
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 200)
     assert available_memory(torch.device("cuda")) == 1300
+
+
+def test_a_program_counts_what_it_had_itself() -> None:
+    # Its parent holds 1 GB; it had 100 MB and gave them back.
+    script = """
+from fedcomp.training.available import most_resident_memory
+before = most_resident_memory()
+bytearray(100_000_000)
+print(before, most_resident_memory())
+"""
+    code = (
+        f"import subprocess, sys; held = bytearray(1_000_000_000); subprocess.run([sys.executable, '-c', {script!r}])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, after = map(int, shown.stdout.split())
+    alone = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert before < int(alone.stdout.split()[0]) + 50_000_000
+    assert 80_000_000 < after - before < 120_000_000
+
+
+def test_other_systems_count_what_a_process_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(available, "_STATUS", tmp_path / "none")
+    assert most_resident_memory() > 10_000_000
