@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FUZZ_STAMP := $(VENV)/.installed-fuzz
 FUZZ_SECONDS ?= 3600
+# Half of the tests' time is waiting for processes that they start.
+PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow setup check format fuzz dashboard clean
@@ -19,10 +21,10 @@ demo: $(STAMP) ## train ten simulated clients with 1-bit updates and print what 
 	$(BIN)/fedcomp simulate --name demo
 
 test: $(STAMP) ## run the tests
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" $(PARALLEL)
 
 test-slow: $(STAMP) ## run the long tests too
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 setup: $(STAMP) ## create .venv with pinned dependencies
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +27,12 @@ def fedcomp_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-# A test file that collects nothing (a misspelt prefix, a class that pytest does not see) must fail the whole run.
+# A test file that collects nothing (a misspelt prefix, a class that pytest does not see) counts as a test that fails.
+class EmptyFile(pytest.Item):
+    def runtest(self) -> None:
+        pytest.fail(f"{self.name} collects no test", pytrace=False)
+
+
 class EmptyFiles:
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -37,12 +41,23 @@ class EmptyFiles:
         if report.nodeid.endswith(".py") and report.passed and not report.result:
             self.found.append(report.nodeid)
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_collection_finish(self) -> Iterator[None]:
-        yield
-        if self.found:
-            raise pytest.UsageError(f"these test files collect no test: {', '.join(self.found)}")
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        items.extend(EmptyFile.from_parent(session, name=name) for name in self.found)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(EmptyFiles(), "fedcomp-empty-files")
+
+
+# Several workers (`make test`) divide the tests among them. Real simulations share one machine's memory: one worker
+# runs them all, from the start, since much of their time is waiting. Else a file is what a worker takes.
+_ONE_WORKER = ("simulation", "dashboard", "browser")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    groups: dict[pytest.Item, str] = {}
+    for item in items:
+        file = item.path.relative_to(Path(__file__).parent.parent)
+        groups[item] = next((part for part in file.parts if part in _ONE_WORKER), str(file))
+        item.add_marker(pytest.mark.xdist_group(groups[item]))
+    items.sort(key=lambda item: groups[item] not in _ONE_WORKER)
