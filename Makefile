@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 3600
 PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow setup check format fuzz dashboard clean
+.PHONY: help demo test test-slow ci-deps setup check format fuzz dashboard clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ test: $(STAMP) ## run the tests
 
 test-slow: $(STAMP) ## run the long tests too
 	$(BIN)/pytest $(PARALLEL)
+
+ci-deps: ## install what some tests use beside Python, where absent: chromium, nginx, iproute2, postgresql
+	@.ci/deps
 
 setup: $(STAMP) ## create .venv with pinned dependencies
 

@@ -12,6 +12,8 @@ from torch import Tensor
 import fedcomp
 from client_app.compression import encode_update
 from client_app.resources import choose_device
+from client_app.sealing import SiteSeals, check_plain
+from client_app.sent import check_cap, note_sent
 from client_app.site import Site, is_simulated
 from client_app.state import ClientState, ClientStore, PendingPayload, settle
 from client_app.training import train_locally
@@ -43,10 +45,13 @@ def describe(message: Message, context: Context) -> Message:
         version=fedcomp.__version__,
         bits=site.bits or 0.0,
         uplink_mbps=site.uplink_mbps or 0.0,
+        max_bits=site.max_bits or 0.0,
         holds_version=-1 if held is None else held,
         simulated=is_simulated(),
     )
-    return Message(description.to_record(), reply_to=message)
+    seals = SiteSeals.of(site, config)
+    content = description.to_record() if seals is None else seals.describe(description, query)
+    return Message(content, reply_to=message)
 
 
 @app.train()
@@ -54,12 +59,22 @@ def train(message: Message, context: Context) -> Message:
     """Train the received model on this client's examples and reply with the encoded difference."""
     config = RunConfig.from_mapping(context.run_config)
     site = Site.of(context.node_config)
-    request = TrainRequest.from_record(message.content)
+    seals = SiteSeals.of(site, config)
+    if seals is None:
+        check_plain(message.content, site)
+        request = TrainRequest.from_record(message.content)
+        return Message(_train(request, config, site).to_record(), reply_to=message)
+    request = seals.open(message.content)
+    sealed = seals.answer(message.content, lambda: _train(request, config, site).to_record())
+    return Message(sealed, reply_to=message)
+
+
+def _train(request: TrainRequest, config: RunConfig, site: Site) -> TrainReply:
     if request.client != site.name:
         raise ConfigError(f"request is for client {request.client!r}, this is {site.name!r}")
     device = choose_device(site.device or config.device, partition_id=site.partition_id)
     options = training_options(config, learning_rate=request.learning_rate, batch_size=request.batch_size)
-    task = load_task(config.task)
+    task = load_task(config.task, data=site.data)
     model = task.build_model(seed=config.seed)
     layout = VectorSpec.from_state_dict(model.state_dict())
     if layout.fingerprint != request.layout:
@@ -71,7 +86,7 @@ def train(message: Message, context: Context) -> Message:
     before = ClientState() if store is None else store.before(request.round_index, request.void)
     received = receive(request.parts, held_version=before.version, held=before.model, dim=layout.dim)
     model.to(device).load_state_dict(layout.unflatten(received.to(device), request.raw))
-    examples = task.client_examples(site.partition_id, site.num_partitions, seed=config.seed)
+    examples = task.client_examples(*site.share, seed=config.seed)
 
     started = time.perf_counter()
     result = train_locally(model, task, examples, options, device=device, seed=request.training_seed)
@@ -87,14 +102,25 @@ def train(message: Message, context: Context) -> Message:
         feedback=request.feedback,
         residual=settle(before, last_applied_round=request.last_applied_round),
     )
-    if store is not None:
-        _keep(store, request, encoded.payload, encoded.residual, received)
     exact = b""
     if request.wants_exact:
         exact = fedcomp.compressor("identity").encode(update, seed=request.encode_seed)
-    reply = TrainReply(
+    raw = layout.raw(state)
+    update_bytes = len(encoded.payload) + len(exact)
+    check_cap(site, update_bytes=update_bytes, dim=layout.dim)
+    if store is not None:
+        _keep(store, request, encoded.payload, encoded.residual, received)
+    note_sent(
+        site,
+        run=request.run,
+        round_index=request.round_index,
+        update_bytes=update_bytes,
+        other_bytes=sum(tensor.nbytes for tensor in raw.values()),
+        dim=layout.dim,
+    )
+    return TrainReply(
         payload=encoded.payload,
-        raw=layout.raw(state),
+        raw=raw,
         client=request.client,
         round_index=request.round_index,
         device=str(device),
@@ -106,7 +132,6 @@ def train(message: Message, context: Context) -> Message:
         encode_seconds=encoded.seconds,
         exact=exact,
     )
-    return Message(reply.to_record(), reply_to=message)
 
 
 def _keep(store: ClientStore, request: TrainRequest, payload: bytes, residual: Tensor | None, received: Tensor) -> None:

@@ -10,12 +10,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from pydantic_core import to_json
+from sqlalchemy.orm import configure_mappers
 from starlette.responses import JSONResponse
 from starlette.staticfiles import StaticFiles
 
 from dashboard import failures
 from dashboard.counting import CountRequests
 from dashboard.csp import SecurityHeaders
+from dashboard.digest_worker import making_digests
 from dashboard.prefix import Prefix
 from dashboard.rendering import STATIC, environment
 from dashboard.routes import (
@@ -56,11 +58,12 @@ def create_app(settings: DashboardSettings) -> FastAPI:
     """
     store = RunStore(settings.database)
     secret = settings.secret.get_secret_value() if settings.secret else secrets.token_hex(32)
+    services = Services(settings, store, Gate(secret, token_required=settings.token_required))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        store.close()
+        with store, making_digests(store, services.closing):
+            yield
 
     app = FastAPI(
         title="fedcomp dashboard",
@@ -75,16 +78,20 @@ def create_app(settings: DashboardSettings) -> FastAPI:
         servers=[{"url": settings.root_path or "/"}],
         root_path_in_servers=False,
     )
-    app.state.services = Services(settings, store, Gate(secret, token_required=settings.token_required))
+    app.state.services = services
     app.state.templates = environment()
     for routes in (compare, run, live, clients, compressors, actions, login, documentation):
         app.include_router(routes.router, include_in_schema=False)
     for routes in (api_runs, api_changes, api_ingest, operations):
         app.include_router(routes.router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    # What would else be built during the first request: the mapping of tables, and all routes, which a search goes over
+    # before it comes to the last one.
+    configure_mappers()
+    app.url_path_for("static", path="app.css")
     failures.install(app)
     app.add_middleware(SecurityHeaders, hosts=settings.hosts)
-    app.add_middleware(CountRequests, counter=app.state.services.requests)
+    app.add_middleware(CountRequests, counter=services.requests)
     if settings.root_path:
         app.add_middleware(Prefix, root_path=settings.root_path)
     return app

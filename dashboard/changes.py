@@ -9,8 +9,8 @@ from sqlalchemy import delete, insert
 from sqlalchemy.orm import Session
 
 from dashboard import queries
-from dashboard.errors import RunInUse, RunNotFound
-from dashboard.models import Run, RunTag
+from dashboard.errors import RunInUse
+from dashboard.models import RunTag
 from fedcomp.errors import ConfigError
 
 LONGEST_NAME = 200
@@ -29,7 +29,7 @@ def set_tags(session: Session, run_id: str, tags: Sequence[str]) -> tuple[str, .
     ConfigError
         A tag is empty, longer than 50 characters, or holds a comma or a control character; or there are more than 50.
     """
-    run = _existing(session, run_id)
+    run = queries.existing(session, run_id, lock=True)
     kept = sorted({tag.strip() for tag in tags})
     for tag in kept:
         if not 1 <= len(tag) <= LONGEST_TAG or "," in tag or not tag.isprintable():
@@ -46,7 +46,7 @@ def set_note(session: Session, run_id: str, note: str) -> None:
     """Set a run's note (20,000 characters at most); blanks take it away. Raises ``RunNotFound``, ``ConfigError``."""
     if len(note) > LONGEST_NOTE or "\0" in note:
         raise ConfigError(f"a note of {len(note)} characters: {LONGEST_NOTE} at most, and no null character")
-    _existing(session, run_id).note = note.strip() or None
+    queries.existing(session, run_id, lock=True).note = note.strip() or None
 
 
 def rename(session: Session, run_id: str, name: str) -> None:
@@ -54,12 +54,12 @@ def rename(session: Session, run_id: str, name: str) -> None:
     name = name.strip()
     if not 1 <= len(name) <= LONGEST_NAME or not name.isprintable():
         raise ConfigError(f"name {name[: LONGEST_NAME + 1]!r}: a name has 1 to {LONGEST_NAME} printable characters")
-    _existing(session, run_id).name = name
+    queries.existing(session, run_id, lock=True).name = name
 
 
 def archive(session: Session, run_id: str, *, archived: bool) -> None:
     """Put a run away, or take it out again; the first time stays. Raises ``RunNotFound``."""
-    run = _existing(session, run_id)
+    run = queries.existing(session, run_id, lock=True)
     run.archived_at = (run.archived_at or datetime.now(UTC)) if archived else None
 
 
@@ -73,15 +73,8 @@ def delete_run(session: Session, run_id: str) -> None:
     RunInUse
         It is queued or running; an orphaned run can be deleted.
     """
-    run = _existing(session, run_id)
+    run = queries.existing(session, run_id, lock=True)
     (summary,) = queries.summaries(session, [run])
     if summary.shown_status in ("queued", "running"):
         raise RunInUse(run_id, summary.shown_status)
     session.delete(run)
-
-
-def _existing(session: Session, run_id: str) -> Run:
-    run = session.get(Run, run_id, with_for_update=True)
-    if run is None:
-        raise RunNotFound(run_id)
-    return run

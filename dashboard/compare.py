@@ -1,7 +1,4 @@
-"""Comparing runs: curves, groups of curves, accuracy against cost, settings that differ, what clients did.
-
-Every function maps rows of one open session to schemas and writes nothing. Ids that name no run are left out.
-"""
+"""Comparing runs: their curves, and accuracy against cost."""
 
 from __future__ import annotations
 
@@ -9,12 +6,13 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean, stdev
 
+import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from dashboard import queries
 from dashboard.downsample import thin
 from dashboard.models import Run
+from dashboard.schemas import RunSummary
 from dashboard.schemas_compare import Cost, Curve, ParetoPoint, Value, XAxis, YAxis
 from dashboard.series import series_of
 
@@ -22,7 +20,7 @@ _MB = 1e6
 
 
 def curves(session: Session, run_ids: Sequence[str], x: XAxis, y: YAxis, *, max_points: int = 500) -> list[Curve]:
-    """Return one curve a run, in the order of `run_ids`.
+    """Return one curve a run, in the order of `run_ids`; ids that name no run are left out.
 
     At most about `max_points` points of each are kept: first, last, and the extremes between.
     Rounds that were rolled back keep their bytes and seconds, but have no accuracy or loss: their model is gone.
@@ -33,32 +31,33 @@ def curves(session: Session, run_ids: Sequence[str], x: XAxis, y: YAxis, *, max_
     drawn = []
     for run_id in dict.fromkeys(run_ids):
         if run_id in runs:
-            series = found[run_id][found[run_id][f"has_{y}"]]
-            kept = series[thin(series[y], max_points)]
+            series = found[run_id]
+            # Only the fields that are drawn: whole records are ten times as long.
+            measured = np.flatnonzero(series[f"has_{y}"])
+            kept = measured[thin(series[y][measured], max_points)]
             drawn.append(
                 Curve(
                     run_id=run_id,
                     name=runs[run_id].name,
                     compressor=runs[run_id].compressor,
-                    round_indices=tuple(kept["round"].tolist()),
-                    xs=tuple(kept[x].tolist()),
-                    ys=tuple(kept[y].tolist()),
+                    round_indices=tuple(series["round"][kept].tolist()),
+                    xs=tuple(series[x][kept].tolist()),
+                    ys=tuple(series[y][kept].tolist()),
                 )
             )
     return drawn
 
 
 def pareto(
-    session: Session, run_ids: Sequence[str], cost: Cost, value: Value, *, labels: Mapping[str, str] | None = None
+    runs: Sequence[RunSummary], cost: Cost, value: Value, *, labels: Mapping[str, str] | None = None
 ) -> list[ParetoPoint]:
     """Return accuracy against cost, one point a group, cheapest first.
 
     Runs with the same entry in `labels` (run id to label; by default the compressor) are one group, such as seeds of
     one setting. Runs without accuracy or without bits are left out.
     """
-    runs = session.scalars(select(Run).where(Run.id.in_(run_ids))).all()
     groups: dict[str, list[tuple[str, float, float]]] = {}
-    for run in queries.summaries(session, runs):
+    for run in runs:
         paid = {
             "bits": run.mean_bits_per_coordinate,
             "uplink_mb": run.total_uplink_payload_bytes / _MB,
@@ -69,18 +68,18 @@ def pareto(
             continue
         label = run.compressor if labels is None else labels.get(run.id, run.compressor)
         groups.setdefault(label, []).append((run.id, paid, reached))
-    means = {label: (fmean(p for _, p, _ in runs), fmean(r for _, _, r in runs)) for label, runs in groups.items()}
+    means = {label: (fmean(p for _, p, _ in ones), fmean(r for _, _, r in ones)) for label, ones in groups.items()}
     points = [
         ParetoPoint(
             label=label,
-            run_ids=tuple(run_id for run_id, _, _ in runs),
+            run_ids=tuple(run_id for run_id, _, _ in ones),
             cost=means[label][0],
-            cost_std=stdev(p for _, p, _ in runs) if len(runs) > 1 else None,
+            cost_std=stdev(p for _, p, _ in ones) if len(ones) > 1 else None,
             value=means[label][1],
-            value_std=stdev(r for _, _, r in runs) if len(runs) > 1 else None,
+            value_std=stdev(r for _, _, r in ones) if len(ones) > 1 else None,
             on_frontier=not any(_dominates(other, means[label]) for other in means.values()),
         )
-        for label, runs in groups.items()
+        for label, ones in groups.items()
     ]
     return sorted(points, key=lambda point: (point.cost, -point.value, point.label))
 

@@ -71,7 +71,7 @@ def compare_runs(session: Session, view: ViewState, runs: Sequence[RunSummary], 
     """Return the comparison of `runs`; with its curves only where it is `drawn`."""
     ids = [run.id for run in runs]
     labels = group_labels(session, ids, view.group)
-    points = pareto(session, ids, view.cost, view.value, labels=labels)
+    points = pareto(runs, view.cost, view.value, labels=labels)
     target = view.target if view.target is not None else _default_target(runs)
     lines = curves(session, ids, view.x, view.y, max_points=_points(len(ids))) if drawn else []
     means = view.lines == "mean"

@@ -1,13 +1,15 @@
 """What pages ask of a run that has ended, worked out once: totals, series, clients.
 
-A digest is made when a run ends and taken away by whatever changes its rounds, in the same transaction; so it is never
-wrong, only absent, and then everything is worked out from the rows. Two hundred runs are two hundred rows this way
-instead of three million.
+A digest is made when a run ends, or when a dashboard finds one without that is over or orphaned, and taken away by
+whatever changes its rounds, in the same transaction; so it is never wrong, only absent, and then everything is worked
+out from the rows. Two hundred runs are two hundred rows this way instead of three million.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import delete, exists, insert, select
+from datetime import UTC, datetime
+
+from sqlalchemy import delete, exists, insert, or_, select
 from sqlalchemy.orm import Session
 
 from dashboard import queries
@@ -16,23 +18,22 @@ from dashboard.models import Run, RunDigest
 from dashboard.series import measure_series
 
 
-def seal(session: Session, run_id: str) -> None:
+def add(session: Session, run_id: str) -> None:
     """Make the digest of a run anew."""
-    unseal(session, run_id)
+    remove(session, run_id)
     values = queries.live_totals(session, [run_id]).get(run_id, queries.NO_ROUNDS)
     series = measure_series(session, [run_id])[run_id].tobytes()
     stats = to_json(measure_stats(session, [run_id])[run_id])
     session.execute(insert(RunDigest), [{"run_id": run_id, "series": series, "clients": stats, **values}])
 
 
-def unseal(session: Session, run_id: str) -> None:
+def remove(session: Session, run_id: str) -> None:
     """Take a run's digest away, because its rounds change."""
     session.execute(delete(RunDigest).where(RunDigest.run_id == run_id))
 
 
-def unsealed(session: Session) -> list[str]:
-    """Return the runs that have ended and have no digest: those that earlier releases wrote."""
+def missing(session: Session) -> list[str]:
+    """Return the runs without a digest that write no more: ended under an earlier release, or orphaned."""
     without = ~exists().where(RunDigest.run_id == Run.id)
-    return list(
-        session.scalars(select(Run.id).where(Run.status.not_in(("queued", "running")), without).order_by(Run.id))
-    )
+    over = or_(Run.status.not_in(("queued", "running")), queries.is_orphaned(datetime.now(UTC)))
+    return list(session.scalars(select(Run.id).where(over, without).order_by(Run.id)))

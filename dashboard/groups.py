@@ -23,7 +23,8 @@ def group_labels(session: Session, run_ids: Sequence[str], key: str) -> dict[str
     Runs without the key are labelled ``(none)``.
     """
     labels = {}
-    for run in session.scalars(select(Run).where(Run.id.in_(run_ids))):
+    columns = (getattr(Run, name) for name in ("id", "config", *_COLUMNS))
+    for run in session.execute(select(*columns).where(Run.id.in_(run_ids))):
         flat = flat_config(run.config)
         value: Any = flat[key] if key in flat else getattr(run, key, None) if key in _COLUMNS else None
         labels[run.id] = "(none)" if value is None else value if isinstance(value, str) else json.dumps(value)
@@ -44,8 +45,8 @@ def group_curves(curves: Sequence[Curve], labels: Mapping[str, str], *, max_poin
 
 def config_diff(session: Session, run_ids: Sequence[str]) -> list[ConfigDifference]:
     """Return the settings in which runs differ, sorted by key; nested ones are written ``outer.inner``."""
-    runs = session.scalars(select(Run).where(Run.id.in_(run_ids))).all()
-    flat = {run.id: flat_config(run.config) for run in runs}
+    rows = session.execute(select(Run.id, Run.config).where(Run.id.in_(run_ids)))
+    flat = {run_id: flat_config(config) for run_id, config in rows}
     found = []
     for key in sorted({key for config in flat.values() for key in config}):
         values = {run_id: config[key] for run_id, config in flat.items() if key in config}

@@ -65,6 +65,14 @@ def resolve(session: Session, reference: str) -> Run:
     return fitting[0]
 
 
+def existing(session: Session, run_id: str, *, lock: bool = False) -> Run:
+    """Return the run with exactly this id, its row locked on databases that lock rows. Raises ``RunNotFound``."""
+    run = session.get(Run, run_id, with_for_update=lock)
+    if run is None:
+        raise RunNotFound(run_id)
+    return run
+
+
 def summaries(session: Session, runs: Sequence[Run]) -> list[RunSummary]:
     """Return the summaries of `runs`, in their order; three queries, whatever their number."""
     return [
@@ -122,6 +130,16 @@ def is_orphaned(now: datetime) -> ColumnElement[bool]:
     return and_(Run.status == "running", seen < now - ORPHANED_AFTER)
 
 
+def is_over(run: Run) -> bool:
+    """Return whether a run writes no more: it has ended, or is orphaned."""
+    return run.status not in ("queued", "running") or _gives_no_sign(run, datetime.now(UTC))
+
+
+def _gives_no_sign(run: Run, now: datetime) -> bool:
+    # The same as is_orphaned, of a row that is here already.
+    return run.status == "running" and (run.heartbeat_at or run.started_at or run.created_at) < now - ORPHANED_AFTER
+
+
 def mean_bits() -> Select[Any]:
     """Return the query for the mean bits per coordinate over accepted payloads of the rounds it is limited to."""
     return select(_mean_bits())
@@ -136,7 +154,7 @@ def _mean_bits() -> ColumnElement[Any]:
 
 def _extras(session: Session, runs: Sequence[Run]) -> list[dict[str, Any]]:
     """Return what summaries hold besides a run's own columns."""
-    ids, limit = [run.id for run in runs], datetime.now(UTC) - ORPHANED_AFTER
+    ids, now = [run.id for run in runs], datetime.now(UTC)
     totals = _totals(session, ids)
     tags: dict[str, list[str]] = {}
     for run_id, tag in session.execute(
@@ -147,7 +165,7 @@ def _extras(session: Session, runs: Sequence[Run]) -> list[dict[str, Any]]:
         totals.get(run.id, NO_ROUNDS)
         | {
             "tags": tuple(tags.get(run.id, ())),
-            "orphaned": run.status == "running" and (run.heartbeat_at or run.started_at or run.created_at) < limit,
+            "orphaned": _gives_no_sign(run, now),
         }
         for run in runs
     ]

@@ -70,7 +70,7 @@ def setting(value: Any) -> str:
 
 
 def environment() -> Environment:
-    """Return the templates, which escape all they are given."""
+    """Return the templates, which escape all they are given; compiled here, since the first page would wait for it."""
     found = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -86,6 +86,8 @@ def environment() -> Environment:
         "duration": duration,
         "setting": setting,
     }
+    for name in found.list_templates(extensions=["html"]):
+        found.get_template(name)
     return found
 
 

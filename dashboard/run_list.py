@@ -84,8 +84,8 @@ def _conditions(chosen: RunFilter) -> Iterator[ColumnElement[bool]]:
 
 def _bits_between(lowest: float | None, highest: float | None) -> Iterator[ColumnElement[bool]]:
     stored = select(RunDigest.mean_bits_per_coordinate).where(RunDigest.run_id == Run.id).scalar_subquery()
-    sealed = exists().where(RunDigest.run_id == Run.id)
-    mean = case((sealed, stored), else_=queries.mean_bits().where(Round.run_id == Run.id).scalar_subquery())
+    digested = exists().where(RunDigest.run_id == Run.id)
+    mean = case((digested, stored), else_=queries.mean_bits().where(Round.run_id == Run.id).scalar_subquery())
     if lowest is not None:
         yield mean >= lowest
     if highest is not None:

@@ -15,8 +15,7 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from dashboard.models import Token
-from dashboard.tokens import Scope, TokenInfo, check_token
+from dashboard.tokens import Scope, TokenInfo, check_token, valid_token
 from fedcomp.errors import FedcompError
 
 COOKIE = "fedcomp_session"
@@ -148,14 +147,8 @@ class Gate:
             return Access(found.scope, found.name, with_header=True)
         visit = self.visit(request)
         if visit is not None and visit.token_id is not None:
-            row = session.get(Token, visit.token_id)
-            now = time.time()
-            if (
-                row is not None
-                and row.revoked_at is None
-                and (row.expires_at is None or row.expires_at.timestamp() > now)
-            ):
-                known = TokenInfo.model_validate(row)
+            known = valid_token(session, visit.token_id)
+            if known is not None:
                 return Access(known.scope, known.name)
         if self.token_required:
             raise NotAllowed(401, "this dashboard asks for a token: log in, or send Authorization: Bearer TOKEN")

@@ -12,6 +12,7 @@ from fedcomp.errors import ConfigError
 from fedcomp.home import database_url
 
 PREFIX = "FEDCOMP_DASHBOARD_"
+_VARIABLE_ONLY = ("secret", "poll_seconds", "heartbeat_seconds")
 _LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -94,4 +95,5 @@ def load_settings(**given: Any) -> DashboardSettings:
         found = error.errors()[0]
         name = str(found["loc"][0])
         key, variable = name.replace("_", "-"), PREFIX + name.upper()
-        raise ConfigError(f"{key}={found['input']!r}: {found['msg']} (option --{key} or {variable})") from error
+        place = variable if name in _VARIABLE_ONLY else f"option --{key} or {variable}"
+        raise ConfigError(f"{key}={found['input']!r}: {found['msg']} ({place})") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from secrets import token_bytes
@@ -144,7 +144,7 @@ class RunStore:
         """
         at = datetime.now(UTC) if at is None else at
         with self._writing(run_id) as (session, run):
-            digests.unseal(session, run_id)
+            digests.remove(session, run_id)
             if run.status != "queued" and run.latest_start_at != at:
                 run.stop_requested_at = None
             run.stop_reason = None
@@ -177,7 +177,7 @@ class RunStore:
         row = key | result.model_dump() | {"vnmse": sum(measured) / len(measured) if measured else None}
         with self._writing(run_id) as (session, run):
             run.heartbeat_at = datetime.now(UTC)
-            digests.unseal(session, run_id)
+            digests.remove(session, run_id)
             session.execute(delete(Round).where(Round.run_id == run_id, Round.round_index == result.round_index))
             session.execute(insert(Round), [row])
             if clients:
@@ -189,7 +189,7 @@ class RunStore:
         Raises ``RunNotFound``.
         """
         with self._writing(run_id) as (session, _):
-            digests.unseal(session, run_id)
+            digests.remove(session, run_id)
             later = delete(Round).where(Round.run_id == run_id, Round.round_index > round_index)
             return len(session.scalars(later.returning(Round.round_index)).all())
 
@@ -243,20 +243,26 @@ class RunStore:
             run.status = status
             run.error = error
             run.finished_at = datetime.now(UTC) if at is None else at
-            digests.seal(session, run_id)
+            digests.add(session, run_id)
 
-    def seal_ended(self) -> int:
-        """Make the digests of runs that have ended without one, as earlier releases left them; return how many.
+    def digest_ended(self, *, until: Callable[[], bool] = lambda: False) -> int:
+        """Make the digests that are missing, of runs of earlier releases and of orphaned ones, and return how many.
 
-        Nothing depends on it but speed. Each is a transaction of its own.
+        Nothing depends on it but speed. Each is a transaction of its own; before each it ends where `until` is true.
         """
         with self.reading() as session:
-            run_ids = digests.unsealed(session)
+            run_ids = digests.missing(session)
+        made = 0
         for run_id in run_ids:
-            with self._writing(run_id) as (session, run):
-                if run.status not in ("queued", "running"):
-                    digests.seal(session, run_id)
-        return len(run_ids)
+            if until():
+                break
+            with self.writing() as session:
+                run = session.get(Run, run_id, with_for_update=True)
+                # It may have been deleted meanwhile, or taken up again.
+                if run is not None and queries.is_over(run):
+                    digests.add(session, run_id)
+                    made += 1
+        return made
 
     def set_checkpoint(self, run_id: str, path: str) -> None:
         """Note where a run's latest checkpoint lies. Raises ``RunNotFound``."""
@@ -286,12 +292,12 @@ class RunStore:
     def summary(self, run_id: str) -> RunSummary:
         """Return one run's totals; cheap enough to poll. Raises ``RunNotFound``."""
         with Session(self._reader) as session:
-            return queries.summaries(session, [_existing(session, run_id)])[0]
+            return queries.summaries(session, [queries.existing(session, run_id)])[0]
 
     def rounds_after(self, run_id: str, after: int = -1) -> list[RoundDetail]:
         """Return a run's rounds with an index above `after`, in order; for polling. Raises ``RunNotFound``."""
         with Session(self._reader) as session:
-            return queries.rounds_after(session, _existing(session, run_id).id, after)
+            return queries.rounds_after(session, queries.existing(session, run_id).id, after)
 
     def close(self) -> None:
         """Close every connection; may be called twice."""
@@ -309,11 +315,4 @@ class RunStore:
     def _writing(self, run_id: str) -> Iterator[tuple[Session, Run]]:
         with Session(self._engine) as session, session.begin():
             # Databases without a lock for all writers lock the run's row, so that a round is replaced by one writer.
-            yield session, _existing(session, run_id, lock=True)
-
-
-def _existing(session: Session, run_id: str, *, lock: bool = False) -> Run:
-    run = session.get(Run, run_id, with_for_update=lock)
-    if run is None:
-        raise RunNotFound(run_id)
-    return run
+            yield session, queries.existing(session, run_id, lock=True)

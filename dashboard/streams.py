@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import func, select
@@ -14,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from dashboard import queries
 from dashboard.errors import RunNotFound
+from dashboard.logs import log_stamp, log_tail
 from dashboard.models import Round, Run
 from dashboard.schemas import RoundResult, RunSummary
 from dashboard.services import Services
@@ -41,7 +43,7 @@ def event(name: str, data: Any, *, event_id: int | None = None) -> str:
 def look(services: Services, run_id: str, after: int) -> News:
     """Return what is new in a run. Raises ``RunNotFound``."""
     with services.store.reading() as session:
-        run = queries.resolve(session, run_id)
+        run = queries.existing(session, run_id)
         (summary,) = queries.summaries(session, [run])
         rounds = queries.round_rows(session, run.id, after=after, limit=_BATCH)
         newest = queries.round_rows(session, run.id, limit=1, newest_first=True)
@@ -53,9 +55,10 @@ async def run_events(
 ) -> AsyncIterator[str]:
     """Yield the events of a run from the round after `after` on, until the server ends.
 
-    ``rounds``: new rounds, with the last one's index as event id; ``run``: the run changed otherwise; ``reset``: rounds
-    that were told are gone, since the run was resumed from before them; ``gone``: the run was deleted. A comment is
-    sent where nothing else was for the heartbeat's time.
+    ``rounds``: new rounds, with the last one's index as event id; ``run``: the run changed otherwise; ``log``: the end
+    of its log, at first and whenever there is more; ``reset``: rounds that were told are gone, since the run was
+    resumed from before them; ``gone``: the run was deleted. A comment is sent where nothing else was for the
+    heartbeat's time.
 
     Parameters
     ----------
@@ -64,6 +67,7 @@ async def run_events(
     """
     yield "retry: 2000\n\n"
     before: str | None = None
+    log_before: tuple[str, int, int] | None = None
     said = time.monotonic()
     while not services.closing.is_set():
         try:
@@ -85,6 +89,11 @@ async def run_events(
             yield ": still here\n\n"
             said = time.monotonic()
         before = now
+        log_now = log_stamp(news.summary.flower_run_id)
+        if log_now != log_before:
+            text = await run_in_threadpool(log_tail, news.summary.flower_run_id)
+            yield event("log", {"text": text or ""})
+            said, log_before = time.monotonic(), log_now
         if len(news.rounds) < _BATCH:
             await _pause(services)
 
@@ -97,12 +106,11 @@ async def _pause(services: Services) -> None:
 
 
 def fingerprint(services: Services) -> tuple[Any, ...]:
-    """Return what differs whenever the list of runs would look different; one cheap query each."""
+    """Return what differs once a run appears, goes, gets further, or has another name or state; three cheap queries."""
     with services.store.reading() as session:
-        runs = session.execute(
-            select(Run.id, Run.name, Run.status, Run.archived_at).order_by(Run.created_at.desc()).limit(_WATCHED)
-        ).all()
-        active = [run_id for run_id, _, status, _ in runs if status == "running"]
+        columns = (Run.id, Run.status, Run.name, Run.archived_at, queries.is_orphaned(datetime.now(UTC)))
+        runs = session.execute(select(*columns).order_by(Run.created_at.desc()).limit(_WATCHED)).all()
+        active = [run_id for run_id, status, *_ in runs if status == "running"]
         newest = session.execute(
             select(Round.run_id, func.max(Round.round_index)).where(Round.run_id.in_(active)).group_by(Round.run_id)
         ).all()
@@ -111,7 +119,7 @@ def fingerprint(services: Services) -> tuple[Any, ...]:
 
 
 async def list_events(services: Services) -> AsyncIterator[str]:
-    """Yield an event ``runs`` whenever a run appears, goes, or gets further, until the server ends."""
+    """Yield an event ``runs`` whenever the runs' ``fingerprint`` is another one, until the server ends."""
     yield "retry: 2000\n\n"
     before = await run_in_threadpool(fingerprint, services)
     yield event("hello", {})

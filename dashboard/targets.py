@@ -19,8 +19,7 @@ class Reached(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     round_index: int
-    uplink_bytes: float
-    total_bytes: float
+    total_bytes: int
 
 
 def reached(session: Session, run_ids: Sequence[str], accuracy: float) -> dict[str, Reached]:
@@ -33,7 +32,6 @@ def reached(session: Session, run_ids: Sequence[str], accuracy: float) -> dict[s
             first = series[places[0]]
             found[run_id] = Reached(
                 round_index=int(first["round"]),
-                uplink_bytes=round(float(first["uplink_mb"]) * _MB),
                 total_bytes=round(float(first["total_mb"]) * _MB),
             )
     return found

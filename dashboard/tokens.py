@@ -37,9 +37,9 @@ class TokenInfo(BaseModel):
     last_used_at: UtcTime | None
     revoked_at: UtcTime | None
 
-    def allows(self, scope: Scope) -> bool:
-        """Return whether the token may do this; who may write may read."""
-        return self.scope == "write" or scope == "read"
+    def is_valid(self) -> bool:
+        """Return whether the token opens anything now: it was not revoked and has not expired."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > datetime.now(UTC))
 
 
 def create_token(
@@ -70,12 +70,12 @@ def create_token(
 
 def check_token(session: Session, text: str) -> TokenInfo | None:
     """Return what is known of a token that is valid now, or None; reads only."""
-    token = session.scalars(select(Token).where(Token.digest == _digest(text))).one_or_none()
-    if token is None or token.revoked_at is not None:
-        return None
-    if token.expires_at is not None and token.expires_at <= datetime.now(UTC):
-        return None
-    return TokenInfo.model_validate(token)
+    return _valid(session.scalars(select(Token).where(Token.digest == _digest(text))).one_or_none())
+
+
+def valid_token(session: Session, token_id: str) -> TokenInfo | None:
+    """Return what is known of the token with this id if it is valid now, or None; reads only."""
+    return _valid(session.get(Token, token_id))
 
 
 def note_use(session: Session, token_id: str) -> None:
@@ -98,6 +98,13 @@ def revoke_token(session: Session, token_id: str) -> None:
     if token is None:
         raise TokenNotFound(token_id)
     token.revoked_at = token.revoked_at or datetime.now(UTC)
+
+
+def _valid(token: Token | None) -> TokenInfo | None:
+    if token is None:
+        return None
+    info = TokenInfo.model_validate(token)
+    return info if info.is_valid() else None
 
 
 def _digest(text: str) -> str:

@@ -47,6 +47,16 @@ def checkpoints_dir(run_id: str) -> Path:
     return home() / "checkpoints" / run_id
 
 
+def logs_dir() -> Path:
+    """Return the folder for logs of runs (not created here)."""
+    return home() / "logs"
+
+
+def log_file(flower_run_id: str) -> Path:
+    """Return where the log of one of Flower's runs lies (not created here)."""
+    return logs_dir() / f"{flower_run_id}.log"
+
+
 def clients_dir() -> Path:
     """Return the folder for what clients keep between rounds, one folder a run (not created here)."""
     return home() / "clients"
@@ -58,6 +68,21 @@ def client_state_dir(run: str, client: str) -> Path:
     Any two strings will do: each is the name of one folder, and different strings have different ones.
     """
     return clients_dir() / _folder_name(run) / _folder_name(client)
+
+
+def sealing_dir() -> Path:
+    """Return the folder of the throwaway keys that seal a simulation's messages (not created here)."""
+    return home() / "sealing"
+
+
+def simulated_site_dir(client: str) -> Path:
+    """Return the folder of one simulated client's throwaway key (not created here)."""
+    return sealing_dir() / "sites" / _folder_name(client)
+
+
+def sent_file(site: str) -> Path:
+    """Return where a site notes what left it (not created here)."""
+    return home() / "sent" / f"{_folder_name(site)}.jsonl"
 
 
 def cache_dir(name: str) -> Path:

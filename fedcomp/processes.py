@@ -1,17 +1,24 @@
-"""Start a process whose whole family can be ended, daemons included."""
+"""Start a process whose whole family can be ended, daemons included; it also ends when its starter is killed.
+
+``python -m fedcomp.processes MARK`` is the guard that sees to the latter.
+"""
 
 from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 MARK = "FEDCOMP_PROCESS_FAMILY"
+_LOOK_SECONDS = 1.0
+_STANDARD_INPUT = 0
 
 
 class ProcessFamily:
@@ -19,18 +26,27 @@ class ProcessFamily:
 
     Children of children that start sessions of their own still carry the mark and are found by it. Some, as Ray's
     daemons do, later write over their environment; ``observe``, called now and then, has noted their session by then.
-    This is for Linux, through /proc; elsewhere the process groups must do.
+    A guard, one small process more, ends them all where this process is gone before it could, however it went.
+    This is for Linux, through /proc; elsewhere the process groups must do, and there is no guard.
+
+    Parameters
+    ----------
+    mark
+        That of a family which another process started; by default a new one.
     """
 
-    def __init__(self) -> None:
-        self._mark = secrets.token_hex(16)
+    def __init__(self, mark: str | None = None) -> None:
+        self._mark = secrets.token_hex(16) if mark is None else mark
         self._started: list[subprocess.Popen[bytes]] = []
         self._sessions: set[int] = set()
+        self._guard: subprocess.Popen[bytes] | None = None
 
     def start(
         self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], output: IO[bytes]
     ) -> subprocess.Popen[bytes]:
         """Start a command in a session of its own, so that Ctrl-C in the terminal does not reach it."""
+        if self._guard is None and Path("/proc/self").exists():
+            self._guard = _start_guard(self._mark, cwd)
         process = subprocess.Popen(
             list(command),
             cwd=cwd,
@@ -59,7 +75,11 @@ class ProcessFamily:
             for pid in self._members():
                 _signal(pid, name)
             if self._wait(grace):
-                return
+                break
+        if self._guard is not None:
+            # The guard takes the end of its input for ours, finds nobody left to end, and ends.
+            self._guard.communicate()
+            self._guard = None
 
     def _wait(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -83,6 +103,26 @@ class ProcessFamily:
             except OSError:
                 continue  # it ended, or is another user's
         return found
+
+
+def _start_guard(mark: str, cwd: Path) -> subprocess.Popen[bytes]:
+    """Start the guard of a family; the system closes its standard input when this process is gone."""
+    return subprocess.Popen(
+        [sys.executable, "-m", __name__, mark],
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _guard(mark: str) -> None:
+    """Watch over a family until its starter is gone, then end what is left of it."""
+    family = ProcessFamily(mark)
+    while not select.select([_STANDARD_INPUT], [], [], _LOOK_SECONDS)[0]:
+        family.observe()
+    family.end()
 
 
 def _live_processes() -> Iterator[tuple[int, int]]:
@@ -109,3 +149,7 @@ def _signal(pid: int, name: signal.Signals) -> None:
         os.kill(pid, name)
     except (ProcessLookupError, PermissionError):
         return
+
+
+if __name__ == "__main__":
+    _guard(sys.argv[1])

@@ -24,6 +24,7 @@ MAY_CHANGE = frozenset(
         "max-uplink-mb",
         "patience",
         "measure-nmse",
+        "sealing",
     }
 )
 """Settings that leave the model of a given round what it would have been."""

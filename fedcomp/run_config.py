@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Literal, Self
 
@@ -39,6 +41,7 @@ class RunConfig(BaseModel):
     client_bits: str = ""
     target_upload_seconds: float = Field(default=0.0, ge=0, le=1e6)
     weights: Literal["examples", "variance", "uniform"] = "examples"
+    sealing: Literal["off", "on"] = "off"
 
     mode: Literal["sync", "async"] = "sync"
     num_server_rounds: int = Field(default=12, ge=1)
@@ -128,6 +131,12 @@ class RunConfig(BaseModel):
     def to_mapping(self) -> dict[str, Value]:
         """Return the settings with hyphenated keys."""
         return self.model_dump(by_alias=True)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that no two different settings share."""
+        text = json.dumps(self.to_mapping(), sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=16, person=b"fedcomp-config").hexdigest()
 
 
 def _explain(item: Mapping[str, object], config: type[RunConfig]) -> str:

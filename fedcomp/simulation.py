@@ -107,7 +107,7 @@ def simulate(
     resources
         What each client gets.
     log_dir
-        Where the run's log is kept, as ``<flower run id>.log``.
+        Where the run's log is, as ``<flower run id>.log``, from the run's first line on.
     on_start, on_poll
         Called with Flower's run id once it is known, then twice a second.
 
@@ -119,13 +119,15 @@ def simulate(
         When Flower could not be started.
     """
     folder = Path(tempfile.mkdtemp(prefix="fedcomp-"))
-    log_path = folder / "run.log"
     log_dir.mkdir(parents=True, exist_ok=True)
+    # It gets its name with the run's id. Who writes it does not notice, since that is a move within one folder.
+    log_path = log_dir / f"{folder.name}.log"
     try:
         with PrivateSuperLink(folder) as superlink:
             app = stage_app(folder / "app")
             process = superlink.run(app, run_config=run_config, federation=resources.federation(), log_path=log_path)
             flower_run_id = _submitted(process, log_path)
+            kept = log_path.replace(log_dir / f"{flower_run_id}.log")
             try:
                 on_start(flower_run_id)
                 while process.poll() is None:
@@ -136,9 +138,6 @@ def simulate(
             except BaseException:
                 _stop(superlink, flower_run_id)
                 raise
-            finally:
-                kept = log_dir / f"{flower_run_id}.log"
-                shutil.copyfile(log_path, kept)
             try:
                 status = superlink.status(flower_run_id)
             except SuperLinkError as error:
@@ -147,6 +146,7 @@ def simulate(
             raise SimulationFailed(f"Flower says {status!r}", kept)
         return flower_run_id
     finally:
+        log_path.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

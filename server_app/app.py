@@ -8,14 +8,14 @@ import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedcomp.home import checkpoints_dir, home, store_url
+from fedcomp.home import checkpoints_dir, home, log_file, store_url
 from fedcomp.run_config import RunConfig
 from fedcomp.tasks.registry import load_task
 from fedcomp.vectors import VectorSpec
 from server_app.asynchronous import AsyncLoop
 from server_app.coordinator import Coordinator
 from server_app.lock import hold_run
-from server_app.logs import log_to_stdout
+from server_app.logs import log_to_file, log_to_stdout
 from server_app.plan import RunPlan
 from server_app.reporting import Reporter
 from server_app.rounds import RoundLoop
@@ -33,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run all rounds; a failure is recorded and raised, so that Flower sees it too."""
     config = RunConfig.from_mapping(context.run_config)
     log_to_stdout(config.log_level)
-    with Reporter.open(store_url()) as reporter:
+    with log_to_file(log_file(str(context.run_id))), Reporter.open(store_url()) as reporter:
         try:
             stop_reason = train(grid, config, reporter, flower_run_id=context.run_id)
         except BaseException as error:

@@ -11,11 +11,12 @@ import fedcomp
 from fedcomp.errors import ConfigError
 from fedcomp.flower.messages import TrainRequest, message_bytes
 from fedcomp.seeds import COHORT_CLIENT_ID
-from server_app.budgets import Budget, choose_budget, spec_with_bits
+from server_app.budgets import Budget, choose_budget, keep_to_cap, spec_with_bits
 from server_app.outcomes import ClientOutcome
 from server_app.plan import RunPlan
 from server_app.roster import Client
 from server_app.run_state import RunState
+from server_app.sealing import ServerSeals
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,20 @@ class Assignment:
         How much likelier than others the client was to be drawn; its weight is divided by it.
     outcome
         What the records hold if nothing comes back: budget and bytes of the request.
+    request_id
+        Where messages are sealed, what the reply must name.
     """
 
     client: Client
     request: TrainRequest
     chance: float
     outcome: ClientOutcome
+    request_id: bytes = b""
 
-    def message(self, *, ttl: float) -> Message:
-        """Return the Flower message."""
+    def message(self, *, ttl: float, seals: ServerSeals | None = None) -> Message:
+        """Return the Flower message, sealed by ``seals`` where there are some."""
         return Message(
-            self.request.to_record(),
+            self.request.to_record() if seals is None else seals.request(self.request, self.request_id),
             dst_node_id=self.client.node_id,
             message_type=MessageType.TRAIN,
             group_id=str(self.request.round_index),
@@ -99,7 +103,8 @@ def assign(
             downlink_payload_bytes=sum(len(part.payload) for part in request.parts),
             uplink_mbps=None if client.simulated else state.uplinks.get(client.name),
         )
-        assignments[client.node_id] = Assignment(client, request, chance, outcome)
+        request_id = b"" if plan.seals is None else plan.seals.new_id()
+        assignments[client.node_id] = Assignment(client, request, chance, outcome, request_id)
     return assignments, refused
 
 
@@ -116,6 +121,7 @@ def _budget(client: Client, plan: RunPlan, state: RunState) -> tuple[Budget, str
         estimated_mbps=None if client.simulated else state.uplinks.get(client.name),
         dim=dim,
     )
+    budget = keep_to_cap(budget, client.max_bits, plan.config.compressor)
     return budget, spec_with_bits(plan.config.compressor, budget.bits, budget.source, dim=dim)
 
 

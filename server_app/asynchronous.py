@@ -85,7 +85,9 @@ class AsyncLoop:
         )
         for item in refused:
             intake.note(item)
-        messages = {node: asked.message(ttl=config.round_timeout) for node, asked in assignments.items()}
+        messages = {
+            node: asked.message(ttl=config.round_timeout, seals=run.plan.seals) for node, asked in assignments.items()
+        }
         self._mailbox.send(messages)
         now = time.monotonic()
         self._under_way |= {node: _Sent(asked, now) for node, asked in measured(assignments, messages).items()}
@@ -98,7 +100,7 @@ class AsyncLoop:
             item = intake.take(reply, sent.asked, staleness=staleness)
             observe_uplink(run, item, time.monotonic() - sent.at)
             return
-        found = read_reply(reply, sent.asked, run.state).outcome
+        found = read_reply(reply, sent.asked, run.state, run.plan.seals).outcome
         reason = found.reject_reason or f"the update is {staleness} versions old, max-staleness is {limit}"
         intake.note(replace(found, verdict="rejected", reject_reason=reason, staleness=staleness))
 

@@ -85,6 +85,28 @@ def choose_budget(
     return Budget(None, "run")
 
 
+def keep_to_cap(budget: Budget, cap: float | None, spec: str) -> Budget:
+    """Return the budget, or that of the site's cap where the budget, or the run's compressor, asks for more.
+
+    Parameters
+    ----------
+    cap
+        Bits a coordinate that the site sends at most; None where it does not say.
+    spec
+        The run's compressor. One whose rate depends on the vector counts as more.
+
+    Raises
+    ------
+    ConfigError
+        When the cap is not above 0, or above 32; reject that client.
+    """
+    if cap is None:
+        return budget
+    _check("max-bits in the profile of a site", cap, limit=MAX_BITS)
+    asked = fedcomp.compressor(spec).nominal_bits if budget.bits is None else budget.bits
+    return budget if asked is not None and asked <= cap else Budget(cap, "profile")
+
+
 def spec_with_bits(spec: str, bits: float | None, source: Source, *, dim: int) -> str:
     """Return the spec string of the same scheme at the highest rate that ``bits`` allows; ``spec`` itself for None.
 

@@ -75,7 +75,7 @@ class Coordinator:
                 target_accuracy=config.target_accuracy, max_uplink_mb=config.max_uplink_mb, patience=config.patience
             ),
         )
-        self.roster = Roster(grid, plan.run_id, self.state.ledger)
+        self.roster = Roster(grid, plan.run_id, self.state.ledger, seals=plan.seals)
         self.mailbox = Mailbox(grid)
         self.stop_reason: str | None = None
 
@@ -92,7 +92,9 @@ class Coordinator:
         """Go on from the newest checkpoint that can be read; raises CheckpointError when there is none."""
         found = load_newest(self._folder, self.plan.layout)
         self.state.restore(*self._unpack(found))
-        self.roster = Roster(self.grid, self.plan.run_id, self.state.ledger, found.position.num_partitions)
+        self.roster = Roster(
+            self.grid, self.plan.run_id, self.state.ledger, found.position.num_partitions, seals=self.plan.seals
+        )
         log.info("resumed after round %d", self.state.round_index)
 
     def finish(self, outcome: RoundOutcome) -> None:

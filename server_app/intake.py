@@ -8,21 +8,23 @@ import statistics
 import time
 from dataclasses import replace
 
-from flwr.app import Message
+from flwr.app import Message, RecordDict
 
 import fedcomp
 from fedcomp.aggregation import MeanEstimator, check_weight, l2_norm
 from fedcomp.downlink import ASK_FOR_WHOLE
 from fedcomp.errors import EmptyMean, PayloadError
 from fedcomp.flower.mailbox import Failure, failure_of
-from fedcomp.flower.messages import TrainReply, message_bytes, take_exact
+from fedcomp.flower.messages import ClientFailure, TrainReply, message_bytes, take_exact
 from server_app.assignments import Assignment
 from server_app.buffers import RawMean
 from server_app.error_meter import ErrorMeter
+from server_app.ledger import ClientRecord
 from server_app.outcomes import ClientOutcome, RoundOutcome
 from server_app.outliers import OutlierReport
 from server_app.plan import RunPlan
 from server_app.run_state import RunState
+from server_app.sealing import ServerSeals
 from server_app.weights import aggregation_weight
 
 log = logging.getLogger("fedcomp.server")
@@ -59,7 +61,7 @@ class Intake:
 
     def take(self, message: Message | Failure, asked: Assignment, *, staleness: int = 0) -> ClientOutcome:
         """Add one reply when it can be used; note and return what became of it."""
-        found = read_reply(message, asked, self._state)
+        found = read_reply(message, asked, self._state, self._plan.seals)
         item = replace(found.outcome, staleness=staleness)
         if found.reply is not None:
             started = time.perf_counter()
@@ -141,22 +143,25 @@ class Read:
         self.reply = reply
 
 
-def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -> Read:
+def read_reply(
+    message: Message | Failure, asked: Assignment, state: RunState, seals: ServerSeals | None = None
+) -> Read:
     """Check that a message is the reply to a request, and learn which model its client holds now."""
-    item = asked.outcome
+    item, known = asked.outcome, state.ledger[asked.client.name]
     failure = failure_of(message)
     if failure is not None or isinstance(message, Failure):
-        if ASK_FOR_WHOLE in str(failure):
-            state.ledger[asked.client.name].held_version = None  # next time it gets a whole model
-        return Read(replace(item, verdict="rejected", reject_reason=failure))
-    exact = take_exact(message) if asked.request.wants_exact else b""
-    total_bytes = message_bytes(message)
-    known = state.ledger[asked.client.name]
+        return _failed(item, known, str(failure))
+    total_bytes = 0
     try:
-        reply = TrainReply.from_record(message.content)
+        content, exact, total_bytes = _opened(message, asked, seals)
+        told = ClientFailure.find(content)
+        if told is not None:
+            return _failed(replace(item, envelope_bytes=total_bytes), known, f"client error: {told.reason}")
+        reply = TrainReply.from_record(content)
     except PayloadError as error:
         known.held_version = None
         reason = f"{type(error).__name__}: {error}"
+        total_bytes = total_bytes or message_bytes(message)
         return Read(replace(item, envelope_bytes=total_bytes, verdict="rejected", reject_reason=reason))
     void = state.is_void(asked.request.round_index)
     if not void:  # what a client kept of a void round it will remove
@@ -172,6 +177,23 @@ def read_reply(message: Message | Failure, asked: Assignment, state: RunState) -
     if void:
         return Read(replace(item, verdict="rejected", reject_reason="the round that asked was rolled back"))
     return Read(item, replace(reply, exact=exact))
+
+
+def _failed(item: ClientOutcome, known: ClientRecord, reason: str) -> Read:
+    if ASK_FOR_WHOLE in reason:
+        known.held_version = None  # next time it gets a whole model
+    return Read(replace(item, verdict="rejected", reject_reason=reason))
+
+
+def _opened(message: Message, asked: Assignment, seals: ServerSeals | None) -> tuple[RecordDict, bytes, int]:
+    """Return a reply's content, opened; the update as it is, taken out of it; the bytes that travelled without that."""
+    sealed = message.content
+    content = sealed if seals is None else seals.open_reply(sealed, asked.request, asked.request_id)
+    exact = b""
+    if asked.request.wants_exact:
+        exact = take_exact(content)
+        take_exact(sealed)
+    return content, exact, message_bytes(message)
 
 
 def _norm_limit(plan: RunPlan, state: RunState) -> float | None:

@@ -14,6 +14,7 @@ from fedcomp.seeds import COHORT_CLIENT_ID, derive_seed
 from fedcomp.vectors import VectorSpec
 from server_app.optimizers import Optimizer, build_optimizer
 from server_app.recipe import Recipe
+from server_app.sealing import ServerSeals
 
 _STATE_FILES_BYTES = 3 * 4096
 """What a folder with two files takes beside the tensors, where a block has 4 KiB."""
@@ -39,6 +40,8 @@ class RunPlan:
         ``config.compressor``, for what it says of itself.
     recipe
         The schedules.
+    seals
+        What seals the messages; None when they are plain.
     """
 
     run_id: str
@@ -48,6 +51,7 @@ class RunPlan:
     rules: BudgetRules
     codec: Compressor
     recipe: Recipe
+    seals: ServerSeals | None = None
 
     def for_run(self, run_id: str) -> RunPlan:
         """Return the plan of a run that has its id."""
@@ -80,7 +84,8 @@ class RunPlan:
     def of(cls, run_id: str, config: RunConfig, layout: VectorSpec, secret: bytes) -> RunPlan:
         """Parse what the settings name; raises ConfigError."""
         codec = fedcomp.compressor(config.compressor)
-        plan = cls(run_id, config, layout, secret, parse_rules(config.client_bits), codec, Recipe.of(config))
+        rules, recipe, seals = parse_rules(config.client_bits), Recipe.of(config), ServerSeals.of(config)
+        plan = cls(run_id, config, layout, secret, rules, codec, recipe, seals)
         if plan.uses_feedback:
             check_it_converges(codec, use="compressor")
         return plan

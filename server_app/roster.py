@@ -8,14 +8,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from flwr.app import Message, MessageType
+from flwr.app import Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fedcomp.errors import ConfigError, FedcompError
 from fedcomp.flower.mailbox import POLL_SECONDS, Failure, Mailbox, failure_of
 from fedcomp.flower.messages import ClientDescription, ClientQuery, MalformedMessage
+from fedcomp.sealing.errors import SealingError
 from fedcomp.seeds import COHORT_CLIENT_ID
 from server_app.ledger import Ledger
+from server_app.sealing import ServerSeals
 
 log = logging.getLogger("fedcomp.server")
 
@@ -43,6 +45,8 @@ class Client:
         What its site's profile allows; None when it does not say.
     simulated
         Whether it shares a machine with the server.
+    max_bits
+        What its site sends at most; None when it does not say.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Client:
     bits: float | None = None
     uplink_mbps: float | None = None
     simulated: bool = False
+    max_bits: float | None = None
 
 
 class Roster:
@@ -68,9 +73,19 @@ class Roster:
         What is known of each client; which model it keeps is noted when it connects.
     num_partitions
         Into how many parts the data was divided when the run began; None at its first start.
+    seals
+        What opens the answers, so that a client has the name whose key it has; None when they are plain.
     """
 
-    def __init__(self, grid: Grid, run_id: str, ledger: Ledger, num_partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        grid: Grid,
+        run_id: str,
+        ledger: Ledger,
+        num_partitions: int | None = None,
+        *,
+        seals: ServerSeals | None = None,
+    ) -> None:
         self._grid = grid
         self._ledger = ledger
         self._run_id = run_id
@@ -78,6 +93,8 @@ class Roster:
         self._failed: set[int] = set()
         self._nodes: set[int] = set()
         self._queries = Mailbox(grid)
+        self._seals = seals
+        self._query_ids: dict[int, bytes] = {}
         self._introduced = False
         self.num_partitions = num_partitions
 
@@ -134,8 +151,7 @@ class Roster:
         self._queries.drop(self._queries.waiting - nodes)
         new = sorted(nodes - self._by_node.keys() - self._failed - self._queries.waiting)
         if new:
-            query = ClientQuery(self._run_id).to_record()
-            self._queries.send({node: Message(query, dst_node_id=node, message_type=MessageType.QUERY) for node in new})
+            self._queries.send({node: self._query(node) for node in new})
         for node, reply in self._queries.replies(deadline=0.0):
             self._take(node, reply)
         there = [client for node, client in self._by_node.items() if node in nodes]
@@ -145,16 +161,29 @@ class Roster:
         """Return the client that was seen at a node."""
         return self._by_node.get(node_id)
 
+    def _query(self, node: int) -> Message:
+        if self._seals is not None:
+            self._query_ids[node] = self._seals.new_id()
+        query = ClientQuery(self._run_id, self._query_ids.get(node, b"").hex())
+        return Message(query.to_record(), dst_node_id=node, message_type=MessageType.QUERY)
+
     def _take(self, node: int, reply: Message | Failure) -> None:
-        reason = failure_of(reply)
+        reason, query_id = failure_of(reply), self._query_ids.pop(node, b"")
         if reason is None and isinstance(reply, Message):
             try:
-                self._admit(node, ClientDescription.from_record(reply.content))
+                self._admit(node, self._description(reply.content, query_id))
                 return
             except MalformedMessage as error:
                 reason = str(error)
+            except SealingError as error:
+                reason = f"{type(error).__name__}: {error}"
         log.warning("node %d did not say who it is: %s", node, reason)
         self._failed.add(node)
+
+    def _description(self, content: RecordDict, query_id: bytes) -> ClientDescription:
+        if self._seals is None:
+            return ClientDescription.from_record(content)
+        return self._seals.open_description(content, run=self._run_id, request_id=query_id)
 
     def _admit(self, node: int, description: ClientDescription) -> None:
         self.num_partitions = self.num_partitions or description.num_partitions
@@ -184,6 +213,7 @@ class Roster:
             version=description.version,
             bits=description.bits or None,
             uplink_mbps=description.uplink_mbps or None,
+            max_bits=description.max_bits or None,
             simulated=description.simulated,
         )
 

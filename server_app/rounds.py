@@ -58,7 +58,7 @@ class RoundLoop:
         outcome.wanted = min(wanted or len(cohort), len(cohort))
         # Twice the deadline, so that Flower still takes a reply while the next round looks for it.
         ttl = 2 * config.round_timeout
-        messages = {node: asked.message(ttl=ttl) for node, asked in assignments.items()}
+        messages = {node: asked.message(ttl=ttl, seals=run.plan.seals) for node, asked in assignments.items()}
         assignments = measured(assignments, messages)
         mailbox, sent = Mailbox(run.grid), time.monotonic()
         mailbox.send(messages)
@@ -86,7 +86,7 @@ class RoundLoop:
         """Note replies to the round before; they are not mixed in."""
         for node, reply in self._late.replies(deadline=0.0):
             asked = self._outstanding.pop(node)
-            found = read_reply(reply, asked, self._run.state).outcome
+            found = read_reply(reply, asked, self._run.state, self._run.plan.seals).outcome
             reason = found.reject_reason or "the reply came after its round had ended"
             # The bytes of the request were counted in its own round.
             intake.note(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,15 @@ def fedcomp_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # The host secret is random, so rotations and cohorts would differ each time a test runs.
     monkeypatch.setenv("FEDCOMP_RUN_SECRET", "the same in every test")
     return folder
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """Apps set the logger ``fedcomp`` up for the process they run in; here the next test has the same one."""
+    logger = logging.getLogger("fedcomp")
+    before = logger.level, logger.propagate, list(logger.handlers)
+    yield
+    logger.level, logger.propagate, logger.handlers[:] = before
 
 
 # A test file that collects nothing (a misspelt prefix, a class that pytest does not see) counts as a test that fails.
@@ -58,6 +69,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     groups: dict[pytest.Item, str] = {}
     for item in items:
         file = item.path.relative_to(Path(__file__).parent.parent)
-        groups[item] = next((part for part in file.parts if part in _ONE_WORKER), str(file))
+        own = item.get_closest_marker("xdist_group")
+        groups[item] = own.args[0] if own else next((part for part in file.parts if part in _ONE_WORKER), str(file))
         item.add_marker(pytest.mark.xdist_group(groups[item]))
     items.sort(key=lambda item: groups[item] not in _ONE_WORKER)

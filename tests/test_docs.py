@@ -67,7 +67,8 @@ def test_every_option_of_the_text_task_is_documented() -> None:
 def test_every_setting_of_a_site_is_documented() -> None:
     source = inspect.getsource(client_app.site)
     keys = set(re.findall(r"node_config(?:\.get\(|\[)\"([a-z-]+)\"", source)) | set(client_app.site.NUMBERS)
-    assert keys == {"partition-id", "num-partitions", "site", "device", "bits", "uplink-mbps"}
+    place, limits = {"partition-id", "num-partitions", "site", "device"}, {"bits", "max-bits", "uplink-mbps"}
+    assert keys == place | limits | {"data", "profile", "sealing", "show-sent"}
     section = CONFIGURATION.split("### A site's own settings")[1].split("###")[0]
     assert set(re.findall(r"^\| `([^`]+)` \|", section, flags=re.MULTILINE)) == keys
 

@@ -46,6 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.bench": BASE
     | {"fedcomp.aggregation", "fedcomp.bench", "fedcomp.compressors", "fedcomp.config", "fedcomp.metrics"},
     "fedcomp.bench.textbook": {"fedcomp.bench", "fedcomp.quantizers"},
+    "fedcomp.bench.sealing": BASE | {"fedcomp.bench", "fedcomp.compressors", "fedcomp.sealing"},
     "fedcomp.bench.updates": {"fedcomp.tasks"},
     "fedcomp.bench.recipe": {"fedcomp.bench", "fedcomp.tasks", "fedcomp.training"},
     "fedcomp.optim": BASE | {"fedcomp.config", "fedcomp.optim"},
@@ -54,12 +55,16 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.aggregation": BASE | {"fedcomp.compressors", "fedcomp.wire"},
     "fedcomp.data": BASE | {"fedcomp.data", "fedcomp.home"},
     "fedcomp.tasks": BASE | {"fedcomp.data", "fedcomp.tasks", "fedcomp.config", "fedcomp.home"},
+    "fedcomp.sealing": {"fedcomp.errors", "fedcomp.sealing"},
     "fedcomp.downlink": BASE | {"fedcomp.compressors", "fedcomp.feedback", "fedcomp.wire"},
     "fedcomp.flower": BASE
     | {"fedcomp.aggregation", "fedcomp.compressors", "fedcomp.config", "fedcomp.feedback", "fedcomp.flower"}
     | {"fedcomp.vectors"},
     "fedcomp.flower.messages": BASE | {"fedcomp.downlink"},
+    "fedcomp.flower.sealed": BASE | {"fedcomp.downlink", "fedcomp.flower.messages", "fedcomp.sealing"},
     "fedcomp.flower.local_run": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.flower"},
+    "fedcomp.site": BASE | {"fedcomp.site"},
+    "fedcomp.site.check_machine": BASE | {"fedcomp.data", "fedcomp.site"},
     "fedcomp.superlink": BASE | {"fedcomp.config", "fedcomp.processes"},
     "fedcomp.simulation": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.superlink"},
     "fedcomp.sweeps": BASE
@@ -90,6 +95,7 @@ TORCHLESS = (
     "fedcomp.seeds",
     "fedcomp.config",
     "fedcomp.compressors.catalogue",
+    "fedcomp.site",
 )
 
 
@@ -154,6 +160,9 @@ def test_imports_go_one_way() -> None:
         ("fedcomp.tasks.emnist", "from fedcomp.compressors.registry import compressor"),
         ("fedcomp.vectors", "import flwr"),
         ("fedcomp.simulation", "from flwr.app import Message"),
+        ("fedcomp.site.registration", "from flwr.proto.fleet_pb2 import ActivateNodeRequest"),
+        ("fedcomp.site.check_machine", "import torch"),
+        ("fedcomp.site.profile", "from fedcomp.data.dataset import open_dataset"),
         ("fedcomp.aggregation", "from server_app.rounds import run_round"),
         ("fedcomp.aggregation", "from dashboard.store import RunStore"),
         ("fedcomp.flower.local_run", "from server_app.app import app"),

@@ -9,14 +9,14 @@ from starlette.responses import HTMLResponse
 
 from dashboard.comparison import chosen_runs, compare_runs
 from dashboard.groups import config_diff
+from dashboard.models import Run
 from dashboard.queries import newest_first
 from dashboard.rendering import render
 from dashboard.run_list import choices, list_runs
 from dashboard.services import Parts, Reader
-from dashboard.view_state import ViewState
+from dashboard.view_state import MOST_RUNS, ViewState
 
 router = APIRouter()
-_LISTED = 200
 _DIFFED = 8  # more columns are not read by anybody
 
 
@@ -27,10 +27,11 @@ def page(request: Request, parts: Parts, access: Reader, view: Annotated[ViewSta
         found = choices(session)
         if view.task is None:
             # Accuracies of two tasks say nothing about each other: begin with the newest run's.
-            newest = session.scalars(newest_first().limit(1)).first()
-            view = view.model_copy(update={"task": newest.task if newest else ""})
-        listed = list_runs(session, view.run_filter(), limit=_LISTED)
-        runs = chosen_runs(session, view)
+            shown = Run.archived_at.is_not(None) if view.archived else Run.archived_at.is_(None)
+            newest = session.scalar(newest_first().with_only_columns(Run.task).where(shown).limit(1))
+            view = view.model_copy(update={"task": newest or ""})
+        listed = list_runs(session, view.run_filter(), limit=MOST_RUNS)
+        runs = chosen_runs(session, view) if view.run else list(listed.runs)
         comparison = compare_runs(session, view, runs, drawn=False)
         differences = config_diff(session, [run.id for run in runs]) if len(runs) > 1 else []
     return render(

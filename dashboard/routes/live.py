@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -15,7 +16,7 @@ from dashboard.streams import News, list_events, run_events
 
 router = APIRouter(dependencies=[Depends(reader)])
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the latter is for nginx
-_LONGEST_ID = 19
+_EVENT_ID = re.compile(r"-?[0-9]{1,18}")
 
 
 @router.get("/runs/{run_id}/events", name="run_events")
@@ -29,7 +30,7 @@ def of_run(
     """Tell what is new in a run after round `after`, or after the last event that the browser had."""
     with parts.store.reading() as session:
         found = queries.resolve(session, run_id).id
-    if last_event_id is not None and len(last_event_id) < _LONGEST_ID and last_event_id.lstrip("-").isdecimal():
+    if last_event_id is not None and _EVENT_ID.fullmatch(last_event_id):
         after = max(int(last_event_id), -1)
     templates = request.app.state.templates
 

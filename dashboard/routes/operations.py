@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import get_args
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
-from sqlalchemy import func, select, text
+from sqlalchemy import case, func, select, text
 from starlette.responses import PlainTextResponse
 
 from dashboard import queries
 from dashboard.models import Run
-from dashboard.schemas import RunStatus
+from dashboard.schemas import ShownStatus
 from dashboard.services import Parts, reader
 
 router = APIRouter(tags=["operations"])
@@ -45,14 +46,14 @@ def healthz(parts: Parts) -> Health:
 def metrics(parts: Parts) -> PlainTextResponse:
     """Return counters and gauges in Prometheus' text format; single runs only while they run."""
     with parts.store.reading() as session:
-        statuses = session.execute(select(Run.status, func.count()).group_by(Run.status)).all()
-        running = select(Run).where(Run.status == "running").order_by(Run.created_at.desc()).limit(_MOST_RUNS)
+        orphaned = queries.is_orphaned(datetime.now(UTC))
+        shown = case((orphaned, "orphaned"), else_=Run.status).label("shown")
+        statuses = session.execute(select(shown, func.count()).group_by("shown")).all()
+        running = queries.newest_first().where(Run.status == "running", ~orphaned).limit(_MOST_RUNS)
         runs = queries.summaries(session, session.scalars(running).all())
-    counts = dict.fromkeys(get_args(RunStatus), 0) | {str(status): count for status, count in statuses}
+    counts = dict.fromkeys(get_args(ShownStatus), 0) | {str(status): count for status, count in statuses}
     lines = [*_head("fedcomp_runs", "gauge", "Runs in the database.")]
     lines += [_sample("fedcomp_runs", {"status": status}, count) for status, count in counts.items()]
-    lines += _head("fedcomp_runs_orphaned", "gauge", "Runs that count as running without a sign of life.")
-    lines.append(_sample("fedcomp_runs_orphaned", {}, sum(run.orphaned for run in runs)))
     for name, help_text, field in _RUN_GAUGES:
         lines += _head(name, "gauge", help_text)
         for run in runs:

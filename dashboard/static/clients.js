@@ -23,13 +23,13 @@ function paint() {
   const group = (name, kept, index) => {
     const mine = rows.filter((row) => kept(row) && row.bits !== null && row.time !== null);
     return {
-      type: "scatter", mode: "markers+text", name, textposition: "top center", textfont: { size: 10 },
+      type: "scatter", mode: "markers+text", name, textposition: "top center", cliponaxis: false, textfont: { size: 10 },
       x: mine.map((row) => row.time), y: mine.map((row) => row.bits), text: mine.map((row) => (row.standsOut ? row.name : "")), customdata: mine.map((row) => row.name),
       marker: { size: 10, color: colour(index), symbol: index ? "x" : "circle" }, hovertemplate: "%{customdata}<br>%{x:.3g} s, %{y:.3g} bits<extra></extra>",
     };
   };
   draw("client-plot", [group("never rejected", (row) => !row.rejected, 0), group("rejected at least once", (row) => row.rejected > 0, 1)],
-    { x: "mean training time, seconds", y: "bits per coordinate", ranges: { fromZero: true }, legend: true });
+    { x: "mean training time, seconds", y: "bits per coordinate", ranges: { fromZero: "both" }, legend: true });
 }
 
 paint();

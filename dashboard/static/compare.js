@@ -2,7 +2,7 @@
 import { colour, draw, faint, listen, numbers, refresh, smoothed, symbol } from "./plots.js";
 
 const live = document.getElementById("live");
-const form = document.getElementById("view");
+let form = document.getElementById("view");
 let shown = null;
 
 function view() {
@@ -18,13 +18,15 @@ function title(name) {
 function paint() {
   if (!shown || !document.getElementById("pareto")) return;
   const order = new Map([...shown.groups].map((group) => group.label).sort().map((label, index) => [label, index]));
+  // Both legends name the groups in the order of the table.
+  const rank = new Map(shown.groups.map((group, index) => [group.label, index]));
   const points = shown.pareto.map((point) => ({
-    type: "scatter", mode: "markers", name: point.label, legendgroup: point.label,
+    type: "scatter", mode: "markers", name: point.label, legendgroup: point.label, legendrank: rank.get(point.label),
     x: [point.cost], y: [point.value],
     // A spread that no screen resolves would, alone in the plot, be blown up to its whole width.
     error_x: { type: "data", array: [point.cost_std ?? 0], visible: point.cost_std !== null && point.cost_std > 0.005 * point.cost, thickness: 1.2 },
     error_y: { type: "data", array: [point.value_std ?? 0], visible: point.value_std !== null, thickness: 1.2 },
-    marker: { size: point.on_frontier ? 12 : 9, symbol: symbol(order.get(point.label)), color: colour(order.get(point.label)), opacity: point.on_frontier ? 1 : 0.65 },
+    marker: { size: point.on_frontier ? 12 : 9, symbol: symbol(order.get(point.label)), color: colour(order.get(point.label)), opacity: point.on_frontier ? 1 : 0.8 },
     hovertemplate: `%{x:.4g}, %{y:.4f}<br>${point.run_ids.length} run(s)<extra>%{fullData.name}</extra>`,
   }));
   const frontier = shown.pareto.filter((point) => point.on_frontier);
@@ -32,7 +34,7 @@ function paint() {
     type: "scatter", mode: "lines", name: "frontier", x: frontier.map((point) => point.cost), y: frontier.map((point) => point.value),
     line: { shape: "hv", dash: "dot", width: 1.5, color: faint(colour(8), 0.9) }, hoverinfo: "skip",
   });
-  draw("pareto", points, { x: title("cost"), y: title("value"), logx: form.elements.costaxis.value === "log", xticks: "D2" });
+  draw("pareto", points, { x: title("cost"), y: title("value"), logx: form.elements.costaxis.value === "log" });
 
   const share = Number(form.elements.smooth.value) / 100;
   const mean = form.elements.lines.value === "mean";
@@ -44,7 +46,7 @@ function paint() {
   for (const line of lines) {
     const ink = colour(order.get(line.label) ?? 0);
     const xs = numbers(line.xs);
-    const common = { type: "scatter", mode: line.ys.length === 1 ? "markers" : "lines", x: xs, name: line.name, legendgroup: line.name };
+    const common = { type: "scatter", mode: line.ys.length === 1 ? "markers" : "lines", x: xs, name: line.name, legendgroup: line.name, legendrank: rank.get(line.label) ?? 1000 };
     if (line.std?.some((value) => value !== null)) {
       const edge = (sign) => line.ys.map((value, at) => (value === null ? null : value + sign * (line.std[at] ?? 0)));
       const band = { ...common, mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
@@ -79,16 +81,27 @@ async function apply() {
 }
 
 async function update(address) {
-  // The first run makes the page another one.
-  const page = await refresh(address);
-  if (page && Boolean(page.getElementById("pareto")) !== Boolean(document.getElementById("pareto"))) location.reload();
+  // What was picked since then would be lost with the list; that change asks again.
+  const asked = String(view());
+  const page = await refresh(address, undefined, () => String(view()) === asked);
+  if (page && Boolean(page.getElementById("pareto")) !== Boolean(document.getElementById("pareto"))) {
+    // The first run makes the page another one: with plots, and with filters that know of it.
+    document.getElementById("main").replaceWith(document.importNode(page.getElementById("main"), true));
+    form = document.getElementById("view");
+  }
   await load();
 }
 
 let pending = null;
-function soon(action, wait) {
+function applySoon() {
   clearTimeout(pending);
-  pending = setTimeout(action, wait);
+  pending = setTimeout(() => { pending = null; apply(); }, 120);
+}
+
+let coming = null;
+function updateSoon() {
+  clearTimeout(coming);
+  coming = setTimeout(() => { if (pending === null) update(location.href); }, 800);
 }
 
 document.addEventListener("change", (event) => {
@@ -96,16 +109,19 @@ document.addEventListener("change", (event) => {
   if (["logx", "logy", "costaxis", "smooth"].includes(event.target.name)) {
     history.replaceState(null, "", `${live.dataset.compare}?${view()}`);
     paint();
-  } else soon(apply, 120);
+  } else applySoon();
 });
 document.addEventListener("input", (event) => { if (event.target.name === "smooth") paint(); });
-form.addEventListener("submit", (event) => { event.preventDefault(); apply(); });
+document.addEventListener("submit", (event) => {
+  if (event.target !== form) return;
+  event.preventDefault();
+  apply();
+});
 document.addEventListener("click", (event) => {
   if (!event.target.closest("[data-pick]")) return;
   for (const box of document.querySelectorAll('input[name="run"]:checked')) box.checked = false;
   apply();
 });
 document.addEventListener("theme", paint);
-// While somebody picks from the list it is not replaced under their hand.
-listen(live.dataset.events, { runs: () => soon(() => update(location.href), 800) });
+listen(live.dataset.events, { runs: updateSoon });
 load();

@@ -26,7 +26,7 @@ function paint() {
       hovertemplate: "%{text}<br>%{x:.4g} bits, vNMSE %{y:.3g}<extra></extra>",
     });
   });
-  draw("curve", traces, { x: "bits per coordinate", y: "vNMSE", logx: true, logy: true, xticks: "D2", ranges: { x: [-1, 0.95], y: [-5, 1.6] } });
+  draw("curve", traces, { x: "bits per coordinate", y: "vNMSE", logx: true, logy: true, ranges: { x: [-1, 0.95], y: [-5, 1.6] } });
   for (const row of document.querySelectorAll("#schemes tbody tr")) {
     row.hidden = kind.value !== "all" && row.dataset.unbiased !== String(kind.value === "unbiased");
   }

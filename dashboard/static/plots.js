@@ -44,18 +44,31 @@ export async function ready() {
   return window.Plotly;
 }
 
+// Plotly writes 0.5 as a small 5. Over a decade or two every number is written out; beyond that, decades alone.
+function logTicks(values) {
+  const found = values.filter((value) => value > 0);
+  const [low, high] = [Math.floor(Math.log10(Math.min(...found))), Math.ceil(Math.log10(Math.max(...found)))];
+  if (!found.length || high - low > 3) return { dtick: 1 };
+  const steps = high - low > 1 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 7];
+  const tickvals = Array.from({ length: high - low + 1 }, (_, at) => steps.map((step) => Number((step * 10 ** (low + at)).toPrecision(2)))).flat();
+  return { tickmode: "array", tickvals, ticktext: tickvals.map((value) => value.toLocaleString("en", { maximumSignificantDigits: 2 })) };
+}
+
 // On a phone a legend would take the plot's place; tables name the colours too.
 function isWide() {
   return innerWidth > 600;
 }
 
-export function draw(id, traces, { x, y, y2, logx = false, logy = false, xticks, ranges = {}, legend = isWide() } = {}) {
+export function draw(id, traces, { x, y, y2, logx = false, logy = false, ranges = {}, legend = isWide() } = {}) {
   const place = document.getElementById(id);
   if (!place || !window.Plotly) return;
   const styles = getComputedStyle(document.documentElement);
   const ink = styles.getPropertyValue("--pico-color").trim() || "#333";
   const grid = styles.getPropertyValue("--plot-grid").trim();
-  const axis = (title, log) => ({
+  const empty = !traces.some((trace) => trace.x?.length);
+  const axis = (title, log, key) => ({
+    visible: !empty, // else Plotly invents a range
+    ...(log ? logTicks(traces.flatMap((trace) => trace[key])) : {}),
     title: { text: title, standoff: 8 }, type: log ? "log" : "linear", gridcolor: grid, zerolinecolor: grid, linecolor: grid,
     // Powers would be written with superscripts, whose inline style the page's policy refuses.
     automargin: true, exponentformat: "e", hoverformat: ".4~g",
@@ -66,12 +79,13 @@ export function draw(id, traces, { x, y, y2, logx = false, logy = false, xticks,
     margin: { l: 56, r: y2 ? 56 : 16, t: 8, b: 44 }, hovermode: "closest", dragmode: "zoom",
     showlegend: legend, legend: { orientation: "h", y: -0.22, yanchor: "top", font: { size: 11 } },
     hoverlabel: { namelength: 60 },
-    xaxis: { ...axis(x, logx), ...(logx && xticks ? { dtick: xticks } : {}), ...(ranges.x ? { range: ranges.x } : {}) }, yaxis: { ...axis(y, logy), ...(ranges.y ? { range: ranges.y } : {}), ...(ranges.fromZero ? { rangemode: "tozero" } : {}) },
+    xaxis: { ...axis(x, logx, "x"), ...(ranges.x ? { range: ranges.x } : {}), ...(ranges.fromZero === "both" ? { rangemode: "tozero" } : {}) },
+    yaxis: { ...axis(y, logy, "y"), ...(ranges.y ? { range: ranges.y } : {}), ...(ranges.fromZero ? { rangemode: "tozero" } : {}) },
   };
   if (y2) layout.yaxis2 = { ...axis(y2, false), overlaying: "y", side: "right", showgrid: false, tickmode: "auto" };
   place.querySelector(".message")?.remove();
   window.Plotly.react(place, traces, layout, { responsive: true, displayModeBar: false, displaylogo: false });
-  if (!traces.some((trace) => trace.x?.length)) {
+  if (empty) {
     const message = document.createElement("p");
     message.className = "message";
     message.textContent = "Nothing to draw yet";
@@ -102,11 +116,12 @@ export function listen(address, handlers) {
   return source;
 }
 
-// Replace parts of this page by those of another one.
-export async function refresh(address, parts) {
+// Replace parts of this page by those of another one, unless it is no longer wanted when it comes.
+export async function refresh(address, parts, wanted = () => true) {
   const response = await fetch(address, { headers: { Accept: "text/html" } });
   if (response.redirected && new URL(response.url).pathname.endsWith("/login")) { location.assign(response.url); return null; }
   const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  if (!wanted()) return null;
   for (const name of parts ?? [...document.querySelectorAll("[data-part]")].map((part) => part.dataset.part)) {
     const [here, there] = [document, page].map((each) => each.querySelector(`[data-part="${name}"]`));
     if (here && there) here.replaceWith(document.importNode(there, true));

@@ -27,7 +27,16 @@ function renew() {
   const forms = document.querySelector('[data-part="actions"]');
   const typed = forms && [...forms.querySelectorAll("input:not([type=hidden]), textarea")].some((field) => field.value !== field.defaultValue);
   const busy = typed || forms?.contains(document.activeElement);
-  refresh(location.href, ["clients", "log", "place", ...(busy ? [] : ["actions"])]);
+  refresh(location.href, ["clients", "place", ...(busy ? [] : ["actions"])]);
+}
+
+function tell({ text }) {
+  const place = document.getElementById("log");
+  const followed = place.scrollTop + place.clientHeight >= place.scrollHeight - 4;
+  place.firstElementChild.textContent = text;
+  place.hidden = !text;
+  document.getElementById("no-log").hidden = Boolean(text);
+  if (followed) place.scrollTop = place.scrollHeight;
 }
 
 function take(news) {
@@ -54,11 +63,12 @@ if (response.ok) {
   }
 }
 paint();
+document.getElementById("log").scrollTop = Number.MAX_SAFE_INTEGER;
 document.addEventListener("theme", paint);
 listen(`${live.dataset.events}?after=${live.dataset.after}`, {
   rounds: take,
-  // A simulation's log is kept a moment after its run has ended.
-  run: (news) => { take(news); later(); setTimeout(renew, 15000); },
+  run: (news) => { take(news); later(); },
+  log: tell,
   reset: () => location.reload(),
   gone: (_, source) => { source.close(); document.getElementById("connection").textContent = "This run was deleted."; },
 });

@@ -1,6 +1,6 @@
 """A task of your own: scikit-learn's 1,797 handwritten digits, dealt to the clients, and a small network.
 
-PYTHONPATH=examples fedcomp simulate --task own_task.digits --rounds 20
+PYTHONPATH=$PWD/examples fedcomp simulate --task own_task.digits --rounds 20
 """
 
 from __future__ import annotations

@@ -18,10 +18,12 @@ from rich.progress import track
 from fedcomp.commands.program import program
 
 if TYPE_CHECKING:
+    from dashboard.benchmark import Timing
     from fedcomp.bench.dme import DmeResult
+    from fedcomp.bench.sealing import SealingResult
     from fedcomp.bench.speed import SpeedResult
 
-    Result = TypeVar("Result", DmeResult, SpeedResult)
+    Result = TypeVar("Result", DmeResult, SealingResult, SpeedResult, Timing)
 
 
 def collect(measured: Iterable[Result], total: int) -> list[Result]:

@@ -59,11 +59,12 @@ def dashboard(
     )
     if settings.token_required:
         with RunStore(settings.database) as store, store.reading() as session:
-            usable = any(token.revoked_at is None for token in list_tokens(session))
+            usable = any(token.is_valid() for token in list_tokens(session))
         if not usable:
+            why = "require-token=true" if settings.loopback else f"host={settings.host!r} lets other machines in, which"
             raise ConfigError(
-                f"host={settings.host!r} lets other machines in, which needs a token, and there is none: make one with "
-                f"`{program()} dashboard tokens add NAME`"
+                f"{why} asks for a token, and there is none that is valid: make one with "
+                f"`{program()} dashboard tokens add NAME`{'' if database is None else ' and the same --database'}"
             )
     elif not settings.loopback:
         typer.echo(f"warning: everybody who reaches {settings.host} may read, change and delete runs", err=True)

@@ -19,6 +19,7 @@ from fedcomp.commands import (
     runs,
     show,
     simulate,
+    site,
     stop,
     sweep,
 )
@@ -43,6 +44,7 @@ app.add_typer(dashboard.app, name="dashboard")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")
 app.add_typer(recipe.app, name="recipe")
+app.add_typer(site.app, name="site")
 
 
 @app.callback(invoke_without_command=True)

@@ -9,6 +9,7 @@ import typer
 from dashboard.schemas import RunDetail
 from dashboard.store import RunStore
 from fedcomp.commands.client_table import client_notes, client_totals, clients_table
+from fedcomp.commands.program import program
 from fedcomp.commands.tables import print_table, round_notes, rounds_table
 from fedcomp.home import database_url, home
 
@@ -52,8 +53,14 @@ def _traffic(run: RunDetail) -> str:
 
 def _status(run: RunDetail) -> str:
     told = [run.error] if run.error else []
+    if run.orphaned:
+        seen = run.heartbeat_at or run.started_at or run.created_at
+        told.append(
+            f"no sign of life since {seen:%Y-%m-%d %H:%M:%S} UTC: its process is probably gone; "
+            f"`{program()} simulate --resume {run.id}` takes it up again"
+        )
     if run.stop_reason:
         told.append(f"stopped: {run.stop_reason}")
-    elif run.stop_requested_at and run.status in ("queued", "running"):
+    elif run.stop_requested_at and run.shown_status in ("queued", "running"):
         told.append(f"asked to stop at {run.stop_requested_at:%Y-%m-%d %H:%M:%S} UTC, ends after the round in progress")
-    return run.status + (f" ({'; '.join(told)})" if told else "")
+    return run.shown_status + (f" ({'; '.join(told)})" if told else "")

@@ -22,7 +22,7 @@ from fedcomp.commands.resumed import find_resumed, settings_of
 from fedcomp.commands.tables import print_table, rounds_table
 from fedcomp.config import Value
 from fedcomp.errors import ConfigError
-from fedcomp.home import database_url, home
+from fedcomp.home import database_url, home, logs_dir
 from fedcomp.resume import check_same_run
 from fedcomp.run_config import RunConfig
 from fedcomp.simulation import SimulationFailed
@@ -84,7 +84,7 @@ def simulate(
         started: list[str] = []
         try:
             flower_run_id = run_simulation(
-                settings, resources, log_dir=home() / "logs", on_start=started.append, on_poll=progress.poll
+                settings, resources, log_dir=logs_dir(), on_start=started.append, on_poll=progress.poll
             )
         except (KeyboardInterrupt, SimulationFailed) as error:
             run = store.find_by_flower_run(started[0]) if started else None

@@ -77,7 +77,7 @@ def runs_table(runs: Iterable[RunSummary]) -> Table:
             run.task,
             run.compressor,
             str(run.seed),
-            run.status,
+            run.shown_status,
             f"{run.rounds_done}/{run.num_rounds}",
             number(run.last_accuracy, ".4f"),
             f"{run.total_uplink_payload_bytes / 1e6:.2f}",

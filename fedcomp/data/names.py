@@ -19,13 +19,15 @@ def data_home() -> Path:
 
 
 def data_folder(name: object) -> Path:
-    """Return the folder of one prepared data set (not created here).
+    """Return the folder of one prepared data set (not created here); a path, which a site may bring, is one already.
 
     Raises
     ------
     ConfigError
-        When the name is not 1 to 64 of a-z, 0-9, ``-`` and ``_``, beginning with a letter, or is reserved.
+        When it is no path, and not 1 to 64 of a-z, 0-9, ``-`` and ``_``, beginning with a letter, or is reserved.
     """
+    if isinstance(name, Path):
+        return name
     if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _RESERVED:
         raise ConfigError(
             f"{name!r} cannot be a data set's name; use up to 64 of a-z, 0-9, - and _, beginning with a letter, "

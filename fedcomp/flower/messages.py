@@ -19,9 +19,11 @@ from fedcomp.downlink import ModelPart
 from fedcomp.errors import PayloadError
 
 PAYLOAD_STYPE = "fedcomp.payload"
+PARTS = "parts"
+"""The record of a request that holds the model's payloads."""
 _PAYLOAD = "payload"
 _NO_BASE = -1
-_PARTS, _ARRAYS, _RAW, _CONFIG, _METRICS, _EXACT = "parts", "arrays", "raw", "config", "metrics", "exact"
+_ARRAYS, _RAW, _CONFIG, _METRICS, _EXACT, _FAILURE = "arrays", "raw", "config", "metrics", "exact", "failure"
 
 
 class MalformedMessage(PayloadError):
@@ -90,7 +92,7 @@ class TrainRequest:
 
     def to_record(self) -> RecordDict:
         """Return the message's content."""
-        content = RecordDict({_PARTS: ArrayRecord({str(i): _blob(part.payload) for i, part in enumerate(self.parts)})})
+        content = RecordDict({PARTS: ArrayRecord({str(i): blob(part.payload) for i, part in enumerate(self.parts)})})
         _add_raw(content, self.raw)
         values = _config_fields(self, skip=("parts", "raw", "void_rounds"))
         values["void-rounds"] = list(self.void_rounds)
@@ -104,10 +106,10 @@ class TrainRequest:
     def from_record(cls, content: RecordDict) -> Self:
         """Read a message's content; raises MalformedMessage."""
         config = _record(content, _CONFIG, ConfigRecord)
-        arrays = _record(content, _PARTS, ArrayRecord)
+        arrays = _record(content, PARTS, ArrayRecord)
         columns = [_integers(config, f"part-{name}") for name in ("versions", "bases", "seeds")]
         if any(len(column) != len(arrays) for column in columns):
-            raise MalformedMessage(f"record {_PARTS!r} has {len(arrays)} arrays, its fields {list(map(len, columns))}")
+            raise MalformedMessage(f"record {PARTS!r} has {len(arrays)} arrays, its fields {list(map(len, columns))}")
         parts = tuple(
             ModelPart(version, None if base == _NO_BASE else base, _unblob(arrays, str(i)), seed)
             for i, (version, base, seed) in enumerate(zip(*columns, strict=True))
@@ -166,10 +168,10 @@ class TrainReply:
 
     def to_record(self) -> RecordDict:
         """Return the message's content."""
-        content = RecordDict({_ARRAYS: ArrayRecord({_PAYLOAD: _blob(self.payload)})})
+        content = RecordDict({_ARRAYS: ArrayRecord({_PAYLOAD: blob(self.payload)})})
         _add_raw(content, self.raw)
         if self.exact:
-            content[_EXACT] = ArrayRecord({_PAYLOAD: _blob(self.exact)})
+            content[_EXACT] = ArrayRecord({_PAYLOAD: blob(self.exact)})
         values = _config_fields(self, skip=("payload", "raw", "exact"))
         content[_CONFIG] = ConfigRecord({key: value for key, value in values.items() if key not in self._METRIC_NAMES})
         content[_METRICS] = MetricRecord({key: float(values[key]) for key in self._METRIC_NAMES})
@@ -199,9 +201,12 @@ class ClientQuery:
     ----------
     run
         For which run; the client says which model of it it keeps.
+    request_id
+        What a sealed answer must name, 32 hexadecimal digits; empty when answers are plain.
     """
 
     run: str
+    request_id: str = ""
 
     def to_record(self) -> RecordDict:
         """Return the message's content."""
@@ -210,7 +215,8 @@ class ClientQuery:
     @classmethod
     def from_record(cls, content: RecordDict) -> Self:
         """Read a message's content; raises MalformedMessage."""
-        return cls(run=_field(_record(content, _CONFIG, ConfigRecord), "run", "str"))
+        record = _record(content, _CONFIG, ConfigRecord)
+        return cls(**{item.name: _field(record, item.name, str(item.type)) for item in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -225,8 +231,8 @@ class ClientDescription:
         Which part of the task's data it holds, and of how many.
     device, version
         Where it trains, and the version of fedcomp it runs.
-    bits, uplink_mbps
-        What the site's profile allows; 0 when it does not say.
+    bits, uplink_mbps, max_bits
+        What the site's profile asks for, and what it allows at most; 0 when it does not say.
     holds_version
         The version of the run's model that it keeps; -1 when it keeps none.
     simulated
@@ -240,6 +246,7 @@ class ClientDescription:
     version: str
     bits: float = 0.0
     uplink_mbps: float = 0.0
+    max_bits: float = 0.0
     holds_version: int = -1
     simulated: bool = False
 
@@ -254,12 +261,36 @@ class ClientDescription:
         return cls(**{item.name: _field(record, item.name, str(item.type)) for item in fields(cls)})
 
 
-def take_exact(message: Message) -> bytes:
+@dataclass(frozen=True)
+class ClientFailure:
+    """What a client says when it failed and its words are sealed; plain ones go as Flower's own error replies.
+
+    Attributes
+    ----------
+    reason
+        The error's class and message.
+    """
+
+    reason: str
+
+    def to_record(self) -> RecordDict:
+        """Return the message's content."""
+        return RecordDict({_FAILURE: ConfigRecord(_config_fields(self))})
+
+    @classmethod
+    def find(cls, content: RecordDict) -> Self | None:
+        """Return the failure that a content tells of, or None; raises MalformedMessage."""
+        if _FAILURE not in content:
+            return None
+        return cls(reason=_field(_record(content, _FAILURE, ConfigRecord), "reason", "str"))
+
+
+def take_exact(content: RecordDict) -> bytes:
     """Take the update as it is out of a reply, and return it; empty when there is none, or none that can be read.
 
-    What is left is what would have travelled without the measurement, to the byte.
+    What is left is what would have travelled without the measurement, to the byte; of a sealed reply 15 bytes more.
     """
-    record = message.content.pop(_EXACT, None)
+    record = content.pop(_EXACT, None)
     array = record.get(_PAYLOAD) if isinstance(record, ArrayRecord) else None
     return b"" if array is None else array.data
 
@@ -277,7 +308,8 @@ def _key(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _blob(payload: bytes) -> Array:
+def blob(payload: bytes) -> Array:
+    """Return the array that carries a payload."""
     return Array(dtype="uint8", shape=(len(payload),), stype=PAYLOAD_STYPE, data=payload)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,8 +29,8 @@ class EmnistTask(Task):
     Parameters
     ----------
     data
-        ``synthetic``: characters that simulated writers draw, made when they are needed; else the name of a prepared
-        data set (``fedcomp data prepare emnist``).
+        ``synthetic``: characters that simulated writers draw, made when they are needed; else the name or
+        folder of a prepared data set (``fedcomp data prepare emnist``).
     model
         ``cnn``: 1,206,590 parameters; ``1m``: 1,018,174 parameters, nearly twice as fast on a CPU.
     partition, dirichlet_alpha, examples_per_client, test_examples
@@ -59,7 +60,7 @@ class EmnistTask(Task):
     def __init__(
         self,
         *,
-        data: str = SYNTHETIC,
+        data: str | Path = SYNTHETIC,
         model: str = "cnn",
         partition: str | None = None,
         examples_per_client: int | None = None,

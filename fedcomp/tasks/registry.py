@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 
 from fedcomp.config import Value, parse_spec, reject_unknown
@@ -21,7 +22,7 @@ def available_tasks() -> list[str]:
     return sorted(_TASKS)
 
 
-def load_task(spec: str) -> Task:
+def load_task(spec: str, *, data: Path | None = None) -> Task:
     """Map a spec string to a task.
 
     ``"emnist"`` and ``"emnist:examples-per-client=100"`` name a built-in task. ``"package.module:ClassName"`` names a
@@ -29,26 +30,31 @@ def load_task(spec: str) -> Task:
     such class or an attribute ``TASK``; options may follow after a colon: ``"package.module:ClassName:key=value"``.
     The option ``key-name`` is the class's argument ``key_name``.
 
+    Parameters
+    ----------
+    data
+        Folder of a prepared data set that takes the place of the spec's own ``data``, if any.
+
     Raises
     ------
     ConfigError
         When the spec is malformed, the name is unknown, the module cannot be imported or has no such class, or an
-        option is unknown, missing or refused by the task.
+        option is unknown, missing or refused by the task, or the task takes no ``data`` and some was given.
     """
     if not isinstance(spec, str):
         raise ConfigError(f"task {spec!r} is a {type(spec).__name__}; give a string such as 'emnist'")
     if "." in spec.partition(":")[0]:
-        return _load_dotted(spec.strip())
+        return _load_dotted(spec.strip(), data)
     parsed = parse_spec(spec)
     if parsed.name not in _TASKS:
         raise ConfigError(
             f"unknown task {parsed.name!r}; available: {', '.join(available_tasks())}, or your own as "
             "package.module:ClassName"
         )
-    return _build(_TASKS[parsed.name], parsed.name, parsed.options)
+    return _build(_TASKS[parsed.name], parsed.name, parsed.options, data)
 
 
-def _load_dotted(spec: str) -> Task:
+def _load_dotted(spec: str, data: Path | None) -> Task:
     module_name, *rest = spec.split(":", 2)
     class_name = rest.pop(0) if rest and "=" not in rest[0] else None
     for name in (module_name, class_name if class_name is not None else module_name):
@@ -62,9 +68,11 @@ def _load_dotted(spec: str) -> Task:
     if isinstance(found, Task):
         if options:
             raise ConfigError(f"task {spec!r}: {class_name or 'TASK'} is an object and takes no options; name a class")
+        if data is not None:
+            raise ConfigError(f"task {spec!r} is an object and takes no data set of a site's own; name a class")
         return found
     if isinstance(found, type) and issubclass(found, Task) and not inspect.isabstract(found):
-        return _build(found, spec, options)
+        return _build(found, spec, options, data)
     classes = ", ".join(_task_classes(module)) or "none"
     raise ConfigError(f"task {spec!r}: {class_name or 'TASK'} is not a complete Task class; the module has: {classes}")
 
@@ -89,9 +97,10 @@ def _task_classes(module: ModuleType) -> dict[str, type[Task]]:
     }
 
 
-def _build(task_class: type[Task], spec_name: str, options: Mapping[str, Value]) -> Task:
+def _build(task_class: type[Task], spec_name: str, options: Mapping[str, Value], data: Path | None) -> Task:
     parameters = inspect.signature(task_class).parameters
-    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
+    takes_anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    if not takes_anything:
         reject_unknown(spec_name, options, {name.replace("_", "-"): None for name in parameters})
     for name, parameter in parameters.items():
         required = parameter.default is parameter.empty and parameter.kind in (
@@ -100,4 +109,9 @@ def _build(task_class: type[Task], spec_name: str, options: Mapping[str, Value])
         )
         if required and name.replace("_", "-") not in options:
             raise ConfigError(f"task {spec_name}: option {name.replace('_', '-')!r} is missing")
-    return task_class(**{key.replace("-", "_"): value for key, value in options.items()})
+    arguments: dict[str, object] = {key.replace("-", "_"): value for key, value in options.items()}
+    if data is not None:
+        if "data" not in parameters and not takes_anything:
+            raise ConfigError(f"task {spec_name} has no option 'data', so a site cannot bring its own ({data})")
+        arguments["data"] = data
+    return task_class(**arguments)

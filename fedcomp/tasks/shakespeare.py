@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -32,7 +34,7 @@ class ShakespeareTask(Task):
     Parameters
     ----------
     data
-        ``embedded``, or the name of a prepared data set of kind ``shakespeare``.
+        ``embedded``, or the name or folder of a prepared data set of kind ``shakespeare``.
     model
         ``lstm``, the baseline's two layers of 256 units, 820,522 parameters; ``small``, one of 128, 82,474 parameters
         and five to eight times as fast.
@@ -58,7 +60,7 @@ class ShakespeareTask(Task):
     def __init__(
         self,
         *,
-        data: str = EMBEDDED,
+        data: str | Path = EMBEDDED,
         model: str = "lstm",
         partition: str = "natural",
         examples_per_client: int | None = None,

@@ -11,7 +11,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.required import skip_without
 
 SCREENSHOTS = "FEDCOMP_SCREENSHOTS"
+ROOT = Path(__file__).resolve().parents[2]
 NewPage = Callable[..., Page]
+Shoot = Callable[[Page, str], None]
 
 
 @pytest.fixture(scope="session")
@@ -56,9 +58,9 @@ def new_page(browser: Browser) -> Iterator[NewPage]:
 
 
 @pytest.fixture
-def shoot(tmp_path: Path) -> Callable[[Page, str], None]:
-    """Keeps a picture of a page, in the folder that FEDCOMP_SCREENSHOTS names."""
-    folder = Path(os.environ.get(SCREENSHOTS, tmp_path))
+def shoot() -> Shoot:
+    """Keeps a picture of a page in build/screenshots, or in the folder that FEDCOMP_SCREENSHOTS names."""
+    folder = Path(os.environ.get(SCREENSHOTS) or ROOT / "build" / "screenshots")
     folder.mkdir(parents=True, exist_ok=True)
 
     def take(page: Page, name: str) -> None:

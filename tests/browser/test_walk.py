@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
 from dashboard.tokens import create_token
-from tests.browser.conftest import NewPage
+from tests.browser.conftest import NewPage, Shoot
 from tests.support.dashboard_server import Served, serving
-
-Shoot = Callable[[Page, str], None]
 
 
 @pytest.fixture
@@ -65,9 +63,11 @@ def test_runs_appear_and_go_on_without_a_reload(served: Served, new_page: NewPag
     expect(page.get_by_text("No runs yet")).to_be_visible()
     expect(page.get_by_text("fedcomp simulate --name demo")).to_be_visible()
     shoot(page, "empty")
+    page.evaluate("window.same = true")  # a reload would forget it
     made = begin(store, "eden:bits=1")
     play(store, made, 1, bits=1.0, accuracy=0.5)
     expect(page.get_by_role("link", name="eden:bits=1 1")).to_be_visible()
+    assert page.evaluate("window.same")
     page.get_by_role("link", name="eden:bits=1 1").click()
     expect(page.locator("#rounds tr")).to_have_count(1)
     page.evaluate("window.same = true")
@@ -180,3 +180,25 @@ def test_logging_in(tmp_path: Path, new_page: NewPage, shoot: Shoot) -> None:
         expect(page.get_by_text("No runs yet")).to_be_visible()
         page.get_by_role("button", name="Log out").click()
         expect(page).to_have_url(f"{served.url}/login")
+
+
+PICK_WHEN_THE_ANSWER_COMES = """label => {
+    const ask = window.fetch;
+    window.fetch = async (...given) => {
+        const answer = await ask(...given);
+        window.fetch = ask;
+        document.querySelector(`[aria-label="${label}"]`).click();
+        return answer;
+    };
+}"""
+
+
+def test_a_pick_that_an_answer_overtakes_is_kept(served: Served, new_page: NewPage) -> None:
+    for compressor in ("identity", "terngrad"):
+        whole_run(served.services.store, compressor, 8, 0.9, 1)
+    page = new_page(served.url)
+    page.goto("/")
+    expect(page.locator("#pareto .scatterlayer .trace")).to_have_count(3)
+    page.evaluate(PICK_WHEN_THE_ANSWER_COMES, "Pick terngrad 1")
+    page.get_by_role("checkbox", name="Pick identity 1").check()
+    expect(page.locator('[data-part="runs"]')).to_contain_text("2 picked")

@@ -99,11 +99,7 @@ def migrate_to_head(url: str) -> None:
     engine.dispose()
 
 
-# What holds on SQLite is shown on PostgreSQL by `make test-slow`: all of it twice takes minutes.
-BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
-
-
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=["sqlite", "postgresql"])
 def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a database without tables."""
     if request.param == "sqlite":
@@ -112,7 +108,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return made.url(made.create())
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a database without rows."""
     if request.param == "sqlite":

@@ -14,11 +14,18 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.core.result import Ok
 
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
+from dashboard.tokens import create_token
 from tests.support.dashboard_server import Served, serving
 
 ODD = ["", "0", "-1", "nan", "inf", "1e400", str(2**63), "%", "\x7f", "ä", "\U0001f40d", "'; --", "../..", "[]", "null"]
 QUERY = ["task", "compressor", "group", "x", "y", "target", "since", "smooth", "run", "cost", "min_bits", "tag", "name"]
 FORMS = [("rename", "name"), ("notes", "tags"), ("notes", "note"), ("archive", "archived"), ("delete", "confirm")]
+WRITES = {
+    ("PATCH", "/api/v1/runs/{run_id}"),
+    ("DELETE", "/api/v1/runs/{run_id}"),
+    ("POST", "/api/v1/runs/{run_id}/stop"),
+    ("POST", "/api/v1/ingest"),
+}
 anything = st.sampled_from(ODD) | st.text(max_size=20)
 
 START = RunStart(
@@ -47,21 +54,42 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def test_no_call_of_the_api_fails(base: Served) -> None:
-    document = base.client.get("/api/v1/openapi.json").json()
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A dashboard that asks for tokens, called with one that may write."""
+    database = f"sqlite:///{tmp_path_factory.mktemp('guarded') / 'runs.db'}"
+    with serving(database, require_token=True) as served:
+        with served.services.store.writing() as session:
+            text, _ = create_token(session, "program", "write")
+        served.client.headers["Authorization"] = f"Bearer {text}"
+        yield served
+
+
+def test_no_call_of_the_api_fails(guarded: Served) -> None:
+    store = guarded.services.store
+    made = store.create_run(START)  # queued, so that it cannot be deleted
+    store.record_round(made, ROUND, [CLIENT])
+    document = guarded.client.get("/api/v1/openapi.json").json()
     schema = schemathesis.openapi.from_dict(document)
     operations = [found.ok() for found in schema.get_all_operations() if isinstance(found, Ok)]
-    assert len(operations) > 12
+    answers: dict[tuple[str, str], set[int]] = {(each.method.upper(), each.path): set() for each in operations}
+    assert answers.keys() >= WRITES
+    assert len(answers) == sum(len(methods) for methods in document["paths"].values()) > 15
 
     for operation in operations:
 
         @settings(max_examples=12, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
-        @given(case=operation.as_strategy())
-        def check(case: Any) -> None:
-            answer = case.call(base_url=base.url)
+        @given(case=operation.as_strategy(), known=st.booleans())
+        def check(case: Any, known: bool) -> None:
+            if known and "run_id" in case.path_parameters:
+                case.path_parameters["run_id"] = made
+            answer = case.call(base_url=guarded.url, headers=dict(guarded.client.headers))
             case.validate_response(answer, checks=[not_a_server_error])
+            answers[case.method.upper(), case.operation.path].add(answer.status_code)
 
         check()
+    # The token was taken, and where a run is named it was not always one that is not there.
+    assert {call: codes for call, codes in answers.items() if codes & {401, 403} or codes <= {404}} == {}
 
 
 @settings(max_examples=60)

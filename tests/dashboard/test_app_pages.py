@@ -4,11 +4,13 @@ import math
 import re
 import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from dashboard.changes import archive
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
 from tests.support.dashboard_server import Served, serving
 
@@ -150,6 +152,21 @@ def test_a_wrong_address_is_said_to_be_wrong(served: Served, query: str) -> None
     assert answer.status_code == 422
     assert query.split("=", maxsplit=1)[0] in answer.text
     assert served.client.get("/?min_bits=&since=&tag=&status=&target=").status_code == 200
+
+
+def test_the_first_page_begins_with_a_task_that_has_runs_to_show(
+    served: Served, store: RunStore, start: RunStart
+) -> None:
+    store.create_run(start.model_copy(update={"name": "shown", "task": "emnist"}))
+    later = start.created_at + timedelta(seconds=1)
+    put_away = store.create_run(start.model_copy(update={"name": "hidden", "task": "other", "created_at": later}))
+    assert ">hidden<" in served.client.get("/").text
+    with store.writing() as session:
+        archive(session, put_away, archived=True)
+    page = served.client.get("/").text
+    assert "shown" in page
+    assert ">hidden<" not in page
+    assert ">hidden<" in served.client.get("/?archived=true").text
 
 
 def test_unknown_runs_are_not_found(served: Served) -> None:

@@ -70,10 +70,26 @@ def test_the_command_serves_and_ends_with_streams_open(tmp_path: Path, start: Ru
         assert process.returncode in (0, -signal.SIGTERM)
 
 
+def refusal(*words: str) -> str:
+    """Return why the command does not serve."""
+    error = CliRunner().invoke(app, [*words, "--port", "0"]).exception
+    assert isinstance(error, ConfigError)
+    return str(error)
+
+
 def test_a_host_beyond_loopback_needs_a_token(url: str) -> None:
-    refused = CliRunner().invoke(app, ["--host", EVERYWHERE, "--port", "0", "--database", url])
-    assert isinstance(refused.exception, ConfigError)
-    assert "dashboard tokens add" in str(refused.exception)
+    why = refusal("--host", EVERYWHERE, "--database", url)
+    assert why.startswith(f"host='{EVERYWHERE}' lets other machines in, which asks for a token, and there is none")
+    assert "`fedcomp dashboard tokens add NAME` and the same --database" in why
+
+
+def test_on_loopback_the_reason_is_the_setting(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    why = refusal("--require-token", "--database", url)
+    assert why.startswith("require-token=true asks for a token, and there is none that is valid: make one with")
+    assert "other machines" not in why
+    monkeypatch.setenv("FEDCOMP_DASHBOARD_REQUIRE_TOKEN", "1")
+    monkeypatch.setenv("FEDCOMP_DASHBOARD_DATABASE", url)
+    assert refusal() == why.removesuffix(" and the same --database")
 
 
 def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
@@ -94,8 +110,7 @@ def test_tokens_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert tokens("revoke", token_id).exit_code == 0
     assert isinstance(tokens("revoke", "nothing").exception, TokenNotFound)
     assert isinstance(tokens("add", "ada", "--scope", "all").exception, ConfigError)
-    refused = CliRunner().invoke(app, ["--require-token", "--port", "0", "--database", database])
-    assert isinstance(refused.exception, ConfigError)
+    assert "none that is valid" in refusal("--require-token", "--database", database)
 
 
 def test_a_port_that_is_taken_is_named(url: str) -> None:
@@ -129,8 +144,11 @@ def test_settings_come_from_options_then_variables(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("FEDCOMP_DASHBOARD_PORT", "65536")
     with pytest.raises(ConfigError, match=r"port='65536': .*FEDCOMP_DASHBOARD_PORT"):
         load_settings(database="x")
-    with pytest.raises(ConfigError, match="root-path='fed'"):
+    with pytest.raises(ConfigError, match=r"root-path='fed': .*\(option --root-path or FEDCOMP_DASHBOARD_ROOT_PATH\)"):
         load_settings(database="x", port=1, root_path="fed")
+    monkeypatch.setenv("FEDCOMP_DASHBOARD_POLL_SECONDS", "0")
+    with pytest.raises(ConfigError, match=r"poll-seconds='0': .*\(FEDCOMP_DASHBOARD_POLL_SECONDS\)"):
+        load_settings(database="x", port=1)
 
 
 def test_the_printed_address_can_be_opened() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import httpx
 import pytest
 
 from dashboard.store import RoundResult, RunStart, RunStore
+from fedcomp.home import log_file
 from tests.support.dashboard_server import Served, serving
 
 
@@ -77,6 +79,8 @@ def test_a_stream_goes_on_after_the_last_event(
         ({}, "?after=2", [3]),
         ({"Last-Event-ID": "2"}, "?after=0", [3]),
         ({"Last-Event-ID": "nonsense"}, "?after=0", [1, 2, 3]),
+        ({"Last-Event-ID": "--2"}, "?after=0", [1, 2, 3]),
+        ({"Last-Event-ID": "-2"}, "?after=0", [0, 1, 2, 3]),
     ):
         with served.client.stream("GET", path + query, headers=headers) as answer:
             assert [point["round"] for point in next(events(answer))["data"]["points"]] == expected
@@ -109,6 +113,24 @@ def test_a_deleted_run_is_said_to_be_gone(served: Served, store: RunStore, run_i
         assert served.client.delete(f"/api/v1/runs/{run_id}").status_code == 204
         assert next(each for each in told if each["event"] != "comment")["event"] == "gone"
     assert served.client.get(f"/runs/{run_id}/events").status_code == 404
+
+
+def test_the_log_comes_as_it_is_written(served: Served, store: RunStore, start: RunStart, run_id: str) -> None:
+    path = log_file(str(start.flower_run_id))
+    path.parent.mkdir()
+    with served.client.stream("GET", f"/runs/{run_id}/events") as answer:
+        told = (each for each in islice(events(answer), 40) if each["event"] != "comment")
+        assert next(told)["event"] == "run"
+        with path.open("w") as file:
+            for line in ("\x1b[92mINFO\x1b[0m one", "two <b>"):
+                file.write(f"{line}\n")
+                file.flush()
+                news = next(told)
+                assert news["event"] == "log"
+                assert "id" not in news  # where the browser goes on after a break is told by the rounds
+        assert news["data"] == {"text": "INFO one\ntwo <b>"}
+        store.finish_run(run_id, "completed")
+        assert next(told)["event"] == "run"
 
 
 def test_the_list_tells_of_new_runs_and_rounds(

@@ -6,8 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
+from dashboard import queries
 from dashboard.compare import curves, pareto
+from dashboard.models import Run
 from dashboard.schemas_compare import Cost, Curve, ParetoPoint, Value, XAxis, YAxis
 from dashboard.store import ClientResult, RoundResult, RunStart, RunStore
 
@@ -33,7 +36,8 @@ def one(store: RunStore, run_id: str, x: XAxis, y: YAxis, **more: Any) -> Curve:
 
 def points(store: RunStore, ids: list[str], cost: Cost, value: Value, **more: Any) -> list[ParetoPoint]:
     with store.reading() as session:
-        return pareto(session, ids, cost, value, **more)
+        runs = session.scalars(select(Run).where(Run.id.in_(ids))).all()
+        return pareto(queries.summaries(session, runs), cost, value, **more)
 
 
 def test_each_x_axis(store: RunStore, play: Play) -> None:

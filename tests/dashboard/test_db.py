@@ -178,7 +178,6 @@ def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_plain_postgresql_url_means_psycopg_3() -> None:
-    pytest.importorskip("psycopg")
     engine = create_engine_for("postgresql://host/runs")
     assert engine.dialect.driver == "psycopg"
     engine.dispose()

@@ -11,6 +11,7 @@ from sqlalchemy import Engine, inspect, text
 
 from dashboard.db import create_engine_for
 from dashboard.store import ClientResult, RoundResult, RunStore
+from tests.support.postgres import SLOW_ON_POSTGRESQL
 
 RUN = """INSERT INTO runs VALUES ('20261129-175312-aaaa', 'old', 'emnist', 'label', 'identity', 'fedavg',
     '18446744073709551615', 3, 1000,
@@ -94,6 +95,7 @@ def test_the_way_back_leaves_what_was_there(old: Engine, empty_url: str) -> None
         assert connection.scalars(text("SELECT client FROM client_rounds ORDER BY client")).all() == ["a", "b"]
 
 
+@pytest.mark.parametrize("empty_url", SLOW_ON_POSTGRESQL, indirect=True)
 def test_many_processes_open_an_old_database_at_once(
     old: Engine, empty_url: str, race: Callable[[str, Sequence[Sequence[str]]], list[str]]
 ) -> None:

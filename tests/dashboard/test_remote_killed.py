@@ -18,6 +18,7 @@ from dashboard.spool import spools
 from dashboard.store import ClientResult, RoundResult, RunNotFound, RunStart, RunStore
 from dashboard.tokens import create_token
 from fedcomp.home import home
+from tests.support.postgres import SLOW_ON_POSTGRESQL
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def until_all_told() -> None:
 
 
 # Each start of a dashboard takes seconds.
-@pytest.mark.parametrize("url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.parametrize("url", SLOW_ON_POSTGRESQL, indirect=True)
 def test_no_round_is_lost_and_none_waits(
     tmp_path: Path,
     url: str,

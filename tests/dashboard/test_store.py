@@ -20,6 +20,7 @@ from dashboard.store import (
     UnknownRevision,
 )
 from fedcomp.errors import ConfigError, FedcompError
+from tests.support.postgres import SLOW_ON_POSTGRESQL
 
 NOW = datetime(2026, 11, 29, 17, 53, 12, tzinfo=UTC)
 WRITE_ROUNDS = """
@@ -310,6 +311,7 @@ def test_a_store_can_be_closed_twice_and_opened_again(url: str, start: RunStart)
         assert store.find_run("latest").id == run_id
 
 
+@pytest.mark.parametrize("url", SLOW_ON_POSTGRESQL, indirect=True)
 def test_eight_writing_processes_lose_nothing(
     url: str, start: RunStart, race: Callable[[str, Sequence[Sequence[str]]], list[str]]
 ) -> None:

@@ -8,7 +8,17 @@ from sqlalchemy import select
 from dashboard.errors import TokenNotFound
 from dashboard.models import Token
 from dashboard.store import RunStore
-from dashboard.tokens import PREFIX, Scope, TokenInfo, check_token, create_token, list_tokens, note_use, revoke_token
+from dashboard.tokens import (
+    PREFIX,
+    Scope,
+    TokenInfo,
+    check_token,
+    create_token,
+    list_tokens,
+    note_use,
+    revoke_token,
+    valid_token,
+)
 from fedcomp.errors import ConfigError
 
 
@@ -20,6 +30,11 @@ def made(store: RunStore, name: str = "laptop", scope: Scope = "read") -> tuple[
 def checked(store: RunStore, text: str) -> TokenInfo | None:
     with store.reading() as session:
         return check_token(session, text)
+
+
+def kept(store: RunStore, info: TokenInfo) -> TokenInfo | None:
+    with store.reading() as session:
+        return valid_token(session, info.id)
 
 
 def test_a_token_is_known_by_its_text(store: RunStore) -> None:
@@ -41,15 +56,9 @@ def test_the_database_does_not_hold_it(store: RunStore) -> None:
     text, _ = made(store)
     with store.reading() as session:
         row = session.scalars(select(Token)).one()
-        kept = " ".join(str(getattr(row, column.key)) for column in Token.__table__.columns)
-    assert text not in kept
-    assert text.removeprefix(PREFIX) not in kept
-
-
-def test_who_may_write_may_read(store: RunStore) -> None:
-    reading, writing = made(store)[1], made(store, scope="write")[1]
-    assert (reading.allows("read"), reading.allows("write")) == (True, False)
-    assert (writing.allows("read"), writing.allows("write")) == (True, True)
+        everything = " ".join(str(getattr(row, column.key)) for column in Token.__table__.columns)
+    assert text not in everything
+    assert text.removeprefix(PREFIX) not in everything
 
 
 def test_a_revoked_token_is_none(store: RunStore) -> None:
@@ -59,17 +68,20 @@ def test_a_revoked_token_is_none(store: RunStore) -> None:
     assert checked(store, text) is None
     with store.writing() as session, pytest.raises(TokenNotFound, match="'nobody'"):
         revoke_token(session, "nobody")
+    assert kept(store, info) is None
     with store.reading() as session:
-        assert [item.revoked_at is None for item in list_tokens(session)] == [False]
+        assert [item.is_valid() for item in list_tokens(session)] == [False]
 
 
 def test_an_expired_token_is_none(store: RunStore) -> None:
     with store.writing() as session:
         text, info = create_token(session, "short", "read", valid_for=timedelta(hours=1))
-    assert checked(store, text) == info
+    assert checked(store, text) == kept(store, info) == info
     with store.writing() as session:
         session.get_one(Token, info.id).expires_at = datetime.now(UTC) - timedelta(seconds=1)
-    assert checked(store, text) is None
+    assert checked(store, text) is kept(store, info) is None
+    with store.reading() as session:
+        assert [item.is_valid() for item in list_tokens(session)] == [False]
 
 
 def test_use_is_remembered(store: RunStore) -> None:

@@ -24,6 +24,7 @@ def test_the_environment_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert stat.S_IMODE(home.home().stat().st_mode) == 0o700
     assert home.database_url() == f"sqlite:///{tmp_path}/a%20b/home/runs.db"
     assert home.checkpoints_dir("r1") == tmp_path / "a b" / "home" / "checkpoints" / "r1"
+    assert home.log_file("7") == tmp_path / "a b" / "home" / "logs" / "7.log"
     assert home.cache_dir("glyphs").is_dir()
 
 

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,8 +26,8 @@ def sleepers() -> list[int]:
     return found
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -68,3 +71,47 @@ def test_other_processes_are_left_alone(tmp_path: Path) -> None:
     finally:
         other.end(grace=2.0)
     assert sleepers() == []
+
+
+def guards() -> set[int]:
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if b"fedcomp.processes" in (folder / "cmdline").read_bytes().split(b"\0"):
+                found.add(int(folder.name))
+        except OSError:
+            continue
+    return found
+
+
+STARTER = f"""
+import sys, time
+from pathlib import Path
+from fedcomp.processes import ProcessFamily
+family = ProcessFamily()
+with open("log", "wb") as output:
+    script = "setsid sleep {SECONDS} & sleep {SECONDS}"
+    family.start(["sh", "-c", script], cwd=Path.cwd(), env={{"PATH": "/usr/bin:/bin"}}, output=output)
+time.sleep(100)
+"""
+
+
+def test_they_end_with_a_starter_that_is_killed(tmp_path: Path) -> None:
+    before = guards()
+    with subprocess.Popen([sys.executable, "-c", STARTER], cwd=tmp_path, env=environment(tmp_path / "home")) as starter:
+        try:
+            wait_until(lambda: len(sleepers()) == 2 and len(guards() - before) == 1)
+            time.sleep(1.5)
+            assert len(sleepers()) == 2  # the guard waits for the starter's end
+        finally:
+            starter.send_signal(signal.SIGKILL)
+    wait_until(lambda: not sleepers() and not guards() - before, seconds=30)
+
+
+def test_the_guard_ends_with_the_family(tmp_path: Path) -> None:
+    before, family = guards(), ProcessFamily()
+    start(family, f"sleep {SECONDS}", tmp_path)
+    start(family, f"sleep {SECONDS}", tmp_path)
+    assert len(guards() - before) == 1
+    family.end(grace=2.0)
+    assert guards() - before == set()

@@ -60,3 +60,10 @@ def test_settings_that_do_not_fit_together_are_named(settings: dict[str, str | i
 def test_settings_that_just_fit_together_are_taken() -> None:
     RunConfig.from_mapping({"min-replies": 3, "clients-per-round": 3})
     RunConfig.from_mapping({"min-replies": 3})
+
+
+def test_equal_settings_have_one_fingerprint_and_others_another() -> None:
+    assert RunConfig().fingerprint == RunConfig.from_mapping(RunConfig().to_mapping()).fingerprint
+    others = {RunConfig(seed=2).fingerprint, RunConfig(local_epochs=2).fingerprint, RunConfig(sealing="on").fingerprint}
+    assert len(others | {RunConfig().fingerprint}) == 4
+    assert all(len(item) == 32 for item in others)

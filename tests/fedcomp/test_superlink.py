@@ -51,14 +51,17 @@ def test_settings_reach_flower_as_toml(tmp_path: Path, programs: Path) -> None:
     log_path = tmp_path / "log"
     process = superlink.run(tmp_path, run_config=config, federation={"num-supernodes": 2}, log_path=log_path)
     assert process.wait(timeout=10) == 0
+    superlink.__exit__(None, None, None)
     assert tomllib.loads((tmp_path / "run.toml").read_text()) == config
     assert "--federation-config num-supernodes=2" in log_path.read_text()
 
 
 def test_flower_installs_reports_and_shares_nothing(tmp_path: Path, programs: Path) -> None:
     fake_program(programs, "flwr", "env")
-    process = PrivateSuperLink(tmp_path).run(tmp_path, run_config={}, federation={}, log_path=tmp_path / "log")
+    superlink = PrivateSuperLink(tmp_path)
+    process = superlink.run(tmp_path, run_config={}, federation={}, log_path=tmp_path / "log")
     assert process.wait(timeout=10) == 0
+    superlink.__exit__(None, None, None)
     environment = dict(line.split("=", 1) for line in (tmp_path / "log").read_text().splitlines() if "=" in line)
     assert environment["FLWR_HOME"] == str(tmp_path)
     assert environment["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"

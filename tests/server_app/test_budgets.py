@@ -18,6 +18,7 @@ from server_app.budgets import (
     BudgetImpossible,
     UplinkEstimates,
     choose_budget,
+    keep_to_cap,
     spec_with_bits,
 )
 
@@ -45,6 +46,35 @@ def choose(**changed: Any) -> Budget:
         "dim": 10**6,
     }
     return choose_budget(**{**settings, **changed})
+
+
+# --- the site's cap ---
+
+
+@pytest.mark.parametrize(
+    ("budget", "cap", "spec", "expected"),
+    [
+        (Budget(None, "run"), None, "eden:bits=4", Budget(None, "run")),
+        (Budget(None, "run"), 4, "eden:bits=4", Budget(None, "run")),
+        (Budget(None, "run"), 2, "eden:bits=4", Budget(2, "profile")),
+        (Budget(None, "run"), 32, "identity", Budget(None, "run")),
+        # Its rate depends on the vector, so nobody can say that it keeps to the cap.
+        (Budget(None, "run"), 8, "powersgd:rank=2", Budget(8, "profile")),
+        (Budget(1, "rule"), 2, "eden:bits=4", Budget(1, "rule")),
+        (Budget(3, "rule"), 2, "eden:bits=1", Budget(2, "profile")),
+        (Budget(3, "uplink"), 0.5, "eden:bits=1", Budget(0.5, "profile")),
+    ],
+)
+def test_a_cap_lowers_a_budget_and_never_raises_it(
+    budget: Budget, cap: float | None, spec: str, expected: Budget
+) -> None:
+    assert keep_to_cap(budget, cap, spec) == expected
+
+
+@pytest.mark.parametrize("cap", [0, -1, 33, math.nan, math.inf])
+def test_an_impossible_cap_is_refused(cap: float) -> None:
+    with pytest.raises(ConfigError, match=r"max-bits in the profile of a site is .*; allowed: finite numbers above 0"):
+        keep_to_cap(Budget(1, "rule"), cap, "eden:bits=1")
 
 
 # --- rules ---

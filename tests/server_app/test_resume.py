@@ -191,6 +191,7 @@ def test_what_may_change_leaves_the_model_what_it_would_have_been() -> None:
         "max-uplink-mb": 1000.0,
         "patience": 50,
         "measure-nmse": True,
+        "sealing": "on",
     }
     assert not [key for key, value in changed.items() if config.get(key, RunConfig().to_mapping()[key]) == value]
     # Those that only say when a run ends are seen where runs end.

@@ -77,7 +77,7 @@ def start_endless(home: Path, cwd: Path) -> subprocess.Popen[str]:
     process = start(
         "fedcomp", "simulate", "--clients", "2", "--rounds", "500", "--task", QUICK_TASK, home=home, cwd=cwd
     )
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not any(item["rounds_done"] for item in records(home, cwd)):
         if process.poll() is not None or time.monotonic() > deadline:
             process.kill()
@@ -120,6 +120,21 @@ def test_ctrl_c_stops_everything(tmp_path: Path, name: str) -> None:
     assert process.returncode == 130
     assert "interrupted" in err
     assert record(home, tmp_path)["status"] == "cancelled"
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_leaves_nothing_running_but_its_log(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    process = start_endless(home, tmp_path)
+    (log,) = (home / "logs").iterdir()
+    assert log.name == f"{record(home, tmp_path)['flower_run_id']}.log"
+    process.kill()
+    process.communicate()
+    assert "emnist" in log.read_text()
+    deadline = time.monotonic() + 60
+    while processes_with("FEDCOMP_HOME", str(home)):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
 
 
 @pytest.mark.parametrize(

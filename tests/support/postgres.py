@@ -12,6 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
+# For tests that take many seconds: parametrize "url" by it, indirectly, and `make test` runs them on SQLite alone.
+SLOW_ON_POSTGRESQL = ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)]
+
 _SYSTEM_USER = "postgres"  # initdb and the server refuse to run as root
 _OPTIONS = "-c listen_addresses='' -c fsync=off -c synchronous_commit=off -c full_page_writes=off"
 

@@ -70,6 +70,15 @@ class BufferModel(nn.Module):
         return out
 
 
+class FailingTask(TinyTask):
+    """Client 0 fails, and its error quotes what it keeps to itself."""
+
+    def client_examples(self, partition_id: int, num_partitions: int, *, seed: int) -> Examples:
+        if partition_id == 0:
+            raise RuntimeError("record of Rosalind Example cannot be read")
+        return super().client_examples(partition_id, num_partitions, seed=seed)
+
+
 class FlippedTask(TinyTask):
     """Client 3 has all its labels wrong."""
 

@@ -64,7 +64,7 @@ def test_requests_and_replies_survive_the_wire(item: TrainRequest | TrainReply) 
 
 
 def test_descriptions_survive_the_wire() -> None:
-    item = ClientDescription("bank", 3, 7, "cuda:0", "0.1.0", 1.5, 20.0, 12, simulated=True)
+    item = ClientDescription("bank", 3, 7, "cuda:0", "0.1.0", 1.5, 20.0, 2.0, 12, simulated=True)
     assert ClientDescription.from_record(sent(item.to_record())) == item
     assert ClientQuery.from_record(sent(ClientQuery("a run").to_record())) == ClientQuery("a run")
 

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from fedcomp.data.errors import MissingData
+from fedcomp.data.sources import prepare
 from fedcomp.errors import ConfigError
 from fedcomp.tasks.base import Task
 from fedcomp.tasks.emnist import EmnistTask
 from fedcomp.tasks.registry import available_tasks, load_task
+from tests.support.femnist_forms import characters, write_leaf
 
 TASK_CLASS = """
 class {name}(Task):
@@ -129,3 +132,23 @@ def test_dotted_paths(package: str) -> None:
 def test_errors_of_dotted_paths(package: str, spec: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_task(f"{package}.{spec}")
+
+
+def test_a_site_brings_its_own_data(package: str, tmp_path: Path, fedcomp_home: Path) -> None:
+    for train, characters_of in (("train", {"a": 30, "b": 30}), ("test", {"c": 20})):
+        write_leaf(tmp_path / "leaf" / train / "0.json", characters(characters_of, seed=1))
+    prepare("emnist", str(tmp_path / "leaf"), name="ours", replace=False)
+    folder = fedcomp_home / "data" / "ours"
+    for spec in ("emnist", "emnist:data=not-here,examples-per-client=60"):
+        task = load_task(spec, data=folder)
+        assert len(task.client_examples(0, 1, seed=1)) == 60
+        assert "FEMNIST" in task.data_label
+    with pytest.raises(ConfigError, match=r"writers-per-client = 2 applies to data=synthetic, this is data=.*ours"):
+        load_task("emnist:writers-per-client=2", data=folder)
+    with pytest.raises(MissingData, match="no prepared data set 'theirs'"):
+        load_task("shakespeare", data=folder.with_name("theirs"))
+    with pytest.raises(ConfigError, match=r"has no option 'data', so a site cannot bring its own"):
+        load_task(f"{package}.one:MyTask", data=folder)
+    with pytest.raises(ConfigError, match="is an object and takes no data set of a site's own"):
+        load_task(f"{package}.named:TASK", data=folder)
+    assert vars(load_task(f"{package}.open:MyTask", data=folder))["size"] == 3

@@ -1,0 +1,1 @@
+"""Real sites: keys, certificates, archives, profiles, and checks that say in plain words what is wrong."""
