@@ -12,10 +12,10 @@ FUZZ_SECONDS ?= 3600
 PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow ci-deps setup check format fuzz dashboard clean
+.PHONY: help demo test test-slow test-deployment ci-deps setup check format fuzz dashboard clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(STAMP) ## train ten simulated clients with 1-bit updates and print what each round cost
 	$(BIN)/fedcomp simulate --name demo
@@ -25,6 +25,9 @@ test: $(STAMP) ## run the tests
 
 test-slow: $(STAMP) ## run the long tests too
 	$(BIN)/pytest $(PARALLEL)
+
+test-deployment: $(STAMP) ## run a federation of real processes on loopback, killed and started again
+	$(BIN)/pytest tests/deployment
 
 ci-deps: ## install what some tests use beside Python, where absent: chromium, nginx, iproute2, postgresql
 	@.ci/deps

@@ -11,6 +11,7 @@ from fedcomp import __version__
 from fedcomp.commands import (
     bench,
     compressors,
+    coordinator,
     dashboard,
     data,
     export,
@@ -40,6 +41,7 @@ app.command("sweep")(sweep.sweep)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("compressors")(compressors.compressors)
+app.add_typer(coordinator.app, name="coordinator")
 app.add_typer(dashboard.app, name="dashboard")
 app.add_typer(data.app, name="data")
 app.add_typer(bench.app, name="bench")

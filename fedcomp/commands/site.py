@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from fedcomp.commands import site_up
 from fedcomp.commands.program import program
 from fedcomp.commands.tables import make_table, print_table
 from fedcomp.site.authority import AUTHORITY_DAYS, SERVER_DAYS, fingerprint, read_certificate
@@ -24,7 +25,7 @@ from fedcomp.site.setup import LOCAL_PORT, PORT, Plan, create_federation
 from fedcomp.site.superlink_list import synchronize
 from fedcomp.site.supernode_keys import key_fingerprint
 
-app = typer.Typer(help="Set a federation of real sites up, change it, and check a site.", no_args_is_help=True)
+app = typer.Typer(help="Set a federation of real sites up, change it, and check or run a site.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(help="The coordinator's folder.")]
 _FOLDER = Path("federation")
@@ -32,7 +33,10 @@ _FOLDER = Path("federation")
 
 @app.callback()
 def site() -> None:
-    """Set a federation of real sites up, change it, and check a site."""
+    """Set a federation of real sites up, change it, and check or run a site."""
+
+
+app.command("up")(site_up.up)
 
 
 @app.command("init")

@@ -12,7 +12,7 @@ from fedcomp.data.dataset import open_dataset
 from fedcomp.data.manifest import kind_of
 from fedcomp.errors import FedcompError
 from fedcomp.site.findings import Finding, note, ok, wrong
-from fedcomp.site.profile import SiteProfile, resolve
+from fedcomp.site.profile import CoordinatorEntry, SiteProfile, resolve
 
 PROGRAMS = ("flower-supernode", "flower-superexec", "flwr-clientapp")
 
@@ -28,13 +28,17 @@ def check_machine(profile: SiteProfile, path: Path) -> list[Finding]:
     """Return what is to say about this machine, given the profile at ``path``."""
     found = []
     if profile.coordinator is not None:
-        wanted = {"fedcomp": profile.coordinator.fedcomp, "flwr": profile.coordinator.flwr}
-        found += [_version(package, expected) for package, expected in wanted.items()]
+        found += check_versions(profile.coordinator)
     found.append(_programs())
     if profile.device is not None:
         found.append(_device(profile.device))
     found.append(_data(profile, path))
     return found
+
+
+def check_versions(coordinator: CoordinatorEntry) -> list[Finding]:
+    """Return what is to say about the versions here, given those that the coordinator had."""
+    return [_version("fedcomp", coordinator.fedcomp), _version("flwr", coordinator.flwr)]
 
 
 def _version(package: str, expected: str) -> Finding:

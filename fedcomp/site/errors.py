@@ -45,5 +45,9 @@ class ProfileError(ConfigError):
     """A site profile is missing, cannot be read, or says something that is not allowed."""
 
 
+class WrongVersion(FedcompError):
+    """The site has other versions than the coordinator; what to install is named."""
+
+
 class SuperLinkRefused(FedcompError):
     """The SuperLink could not be asked, or did not do what it was asked; what it did before is noted."""

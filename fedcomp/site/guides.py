@@ -41,7 +41,7 @@ journalctl --unit fedcomp-site --follow
 ```
 
 `SuperNode ID` in the log means that the coordinator let this site in. `compose.yaml` does the same in a
-container, whose image `Dockerfile` makes.
+container, whose image `Dockerfile` makes. Without either, `fedcomp site up --profile site.toml` keeps the site up.
 
 ## What leaves this machine
 
@@ -84,6 +84,7 @@ sudo systemctl enable --now fedcomp-coordinator
 sudo ln -s {deploy}/fedcomp-nginx.conf /etc/nginx/conf.d/ && sudo systemctl reload nginx
 ```
 
+Without systemd, `fedcomp coordinator up {path}` keeps the SuperLink up and lets the sites in.
 The SuperLink listens on 127.0.0.1:{local_port} only; sites come through nginx on port {port}, which lets them reach
 `/v1/fleet/` and nothing else. Open that port in the firewall, and no other.
 
