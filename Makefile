@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 FUZZ_STAMP := $(VENV)/.installed-fuzz
 FUZZ_SECONDS ?= 3600
 # Half of the tests' time is waiting for processes that they start.
-PARALLEL ?= --numprocesses=auto --maxprocesses=4 --dist=loadgroup --no-loadscope-reorder
+PARALLEL ?= --numprocesses=auto --maxprocesses=4 --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-deployment ci-deps setup check format fuzz dashboard clean

@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -60,16 +61,32 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(EmptyFiles(), "fedcomp-empty-files")
 
 
-# Several workers (`make test`) divide the tests among them. Real simulations share one machine's memory: one worker
-# runs them all, from the start, since much of their time is waiting. Else a file is what a worker takes.
-_ONE_WORKER = ("simulation", "dashboard", "browser")
+# Several workers (`make test`) divide the tests among them, a file at a time. Real simulations share one machine, and
+# look for processes that one of them left behind: one worker runs them all, from the start, since much of their time is
+# waiting. Another one has the dashboard's tests, and one PostgreSQL for all of them.
+_ONE_WORKER = {
+    "tests/simulation": "simulations",
+    "tests/browser": "simulations",
+    "tests/deployment": "simulations",
+    "tests/dashboard": "dashboard",
+}
+
+
+def _work_unit(nodeid: str) -> str:
+    file = nodeid.partition("::")[0]
+    return _ONE_WORKER.get("/".join(file.split("/")[:2]), file)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups: dict[pytest.Item, str] = {}
-    for item in items:
-        file = item.path.relative_to(Path(__file__).parent.parent)
-        own = item.get_closest_marker("xdist_group")
-        groups[item] = own.args[0] if own else next((part for part in file.parts if part in _ONE_WORKER), str(file))
-        item.add_marker(pytest.mark.xdist_group(groups[item]))
-    items.sort(key=lambda item: groups[item] not in _ONE_WORKER)
+    items.sort(key=lambda item: _work_unit(item.nodeid) not in _ONE_WORKER.values())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByWorkUnit(LoadScopeScheduling):  # type: ignore[misc] - xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            return _work_unit(nodeid)
+
+    return ByWorkUnit(config, log)

@@ -15,7 +15,7 @@ from tests.support.commands import ROOT, start
 from tests.support.dashboard_server import Served, serving
 
 # Beside the other simulations: they count the machine's Flower processes.
-pytestmark = [pytest.mark.xdist_group("simulation"), pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 ROUNDS = 6
 SIMULATION_SECONDS = 400  # where other tests keep the cores busy; some 20 where nothing else runs
 
