@@ -50,8 +50,9 @@ def simulations(tmp_path: Path) -> Iterator[Simulations]:
 
 
 def test_two_runs_from_the_first_start_to_the_file(
-    simulations: Simulations, new_page: NewPage, shoot: Shoot, tmp_path: Path
+    simulations: Simulations, new_page: NewPage, shoot: Shoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("FEDCOMP_HOME", str(simulations.home))  # where the logs are
     database = f"sqlite:///{simulations.home / 'runs.db'}"
     with serving(database) as served:
         page = new_page(served.url)
@@ -81,9 +82,11 @@ def watch_a_run_appear(simulations: Simulations, page: Page, shoot: Shoot) -> No
     expect(badge).to_be_visible()
     page.evaluate("window.same = true")
     expect(page.locator("#rounds tr").first).to_be_visible(timeout=SIMULATION_SECONDS * 1000)
+    expect(page.locator("#log")).to_contain_text("round 1:", timeout=60_000)
     shoot(page, "3-run-live")
     expect(badge).to_have_text("completed", timeout=SIMULATION_SECONDS * 1000)
     expect(page.locator("#rounds tr")).to_have_count(ROUNDS)
+    expect(page.locator("#log")).to_contain_text(f"round {ROUNDS}:", timeout=60_000)
     assert page.evaluate("window.same")
     shoot(page, "4-run-over")
 
