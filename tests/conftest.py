@@ -32,11 +32,19 @@ def fedcomp_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def logging_as_before() -> Iterator[None]:
-    """Apps set the logger ``fedcomp`` up for the process they run in; here the next test has the same one."""
-    logger = logging.getLogger("fedcomp")
-    before = logger.level, logger.propagate, list(logger.handlers)
+    """Apps set the logger ``fedcomp`` up for the process they run in; here each test has it as Python makes it.
+
+    Set before a test as well, since a fixture of a whole file may have run an app.
+    """
+    _make_new(logging.getLogger("fedcomp"))
     yield
-    logger.level, logger.propagate, logger.handlers[:] = before
+    _make_new(logging.getLogger("fedcomp"))
+
+
+def _make_new(logger: logging.Logger) -> None:
+    logger.setLevel(logging.NOTSET)
+    logger.propagate = True
+    logger.handlers.clear()
 
 
 # A test file that collects nothing (a misspelt prefix, a class that pytest does not see) counts as a test that fails.

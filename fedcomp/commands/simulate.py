@@ -78,7 +78,7 @@ def simulate(
     resources, told = plan_resources(preflight(settings, clients=clients), clients, cpu_count=os.cpu_count() or 1)
 
     console = Console()
-    console.print(f"records in {home()}")
+    console.print(f"records in {home()}", soft_wrap=True, highlight=False)
     console.print(told)
     with RunStore(database_url()) as store, RunProgress(store, console) as progress, sigterm_as_interrupt():
         started: list[str] = []

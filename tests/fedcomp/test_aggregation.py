@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fedcomp
 from fedcomp.aggregation import l2_norm
 from fedcomp.errors import ConfigError, DimMismatch, EmptyMean, InvalidWeight, NonFinite, PayloadError, SeedMismatch
+from tests.support.peak_process import printed_peak
 
 
 def payloads(count: int, dim: int, spec: str = "eden:bits=3") -> list[tuple[bytes, float, int]]:
@@ -176,7 +177,8 @@ print(encoding / (4 * dim), adding / (4 * dim))
 
 def test_a_thousand_clients_take_no_more_memory_than_ten() -> None:
     # torch's memory is outside Python's own accounting, so the peak of a process of its own is measured. A kept copy of
-    # each decoded vector would be 4 GB; less than two vectors more than after ten clients is allowed.
+    # each decoded vector would be 4 GB; less than two vectors more than after ten clients is allowed. The least of
+    # some runs counts, with malloc's thresholds fixed: when it gives memory back otherwise varies by several vectors.
     script = """
 import torch, fedcomp
 from fedcomp.training.available import most_resident_memory
@@ -192,8 +194,7 @@ for client in range(1000):
 assert estimator.result().clients == 1000
 print(peak[1] - peak[0])
 """
-    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(shown.stdout) < 2 * 4 * 2**20
+    assert printed_peak(script) < 2 * 4 * 2**20
 
 
 @pytest.mark.parametrize("spec", ["eden:bits=2", "eden:bits=2,allocation=adaptive", "identity", "randk:fraction=0.1"])

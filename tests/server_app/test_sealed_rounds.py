@@ -212,42 +212,45 @@ def test_requests_that_change_places_or_bytes_are_not_trained(folders: SealedFol
         assert words in str(found)
 
 
-def test_a_plain_client_takes_no_part_in_a_sealed_run(folders: SealedFolders, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plain_client_takes_no_part_in_a_sealed_run(
+    folders: SealedFolders, capsys: pytest.CaptureFixture[str]
+) -> None:
     nodes = folders.nodes(NAMES)
     del nodes[BANK]["sealing"]
     config = settings(sealing="on", num_server_rounds=1)
     run, _ = run_in_process(config, grid=InProcessGrid(client_app, nodes, config))
     assert reasons(run, "bank") == []
     assert run.rounds[0].clients == 2
-    assert "node 1000 did not say who it is: client error" in caplog.text
-    assert "this run is sealed and site 'bank' has no keys: start its SuperNode with sealing=" in caplog.text
+    said = capsys.readouterr().out
+    assert "node 1000 did not say who it is: client error" in said
+    assert "this run is sealed and site 'bank' has no keys: start its SuperNode with sealing=" in said
 
 
-def test_names_lead_to_keys(folders: SealedFolders, caplog: pytest.LogCaptureFixture) -> None:
+def test_names_lead_to_keys(folders: SealedFolders, capsys: pytest.CaptureFixture[str]) -> None:
     folders.write_roster(["bank", "factory"])
     run = sealed_run(folders, num_server_rounds=1)
     assert run.rounds[0].clients == 2
-    assert "UnknownSite: site 'clinic' has no key in sites.toml; known: bank, factory" in caplog.text
+    assert "UnknownSite: site 'clinic' has no key in sites.toml; known: bank, factory" in capsys.readouterr().out
 
 
 def test_an_introduction_in_another_nodes_place_is_refused(
-    folders: SealedFolders, caplog: pytest.LogCaptureFixture
+    folders: SealedFolders, capsys: pytest.CaptureFixture[str]
 ) -> None:
     again = first_again()
     # All nodes introduce themselves with the bank's words.
     with pytest.raises(TooFewClients):
         sealed_run(folders, {1000 + index: again for index in range(3)}, node_timeout=0.3)
-    assert caplog.text.count("did not say who it is: Replayed: it answers request") == 2
+    assert capsys.readouterr().out.count("did not say who it is: Replayed: it answers request") == 2
 
 
-def test_a_plain_introduction_is_refused(folders: SealedFolders, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_plain_introduction_is_refused(folders: SealedFolders, capsys: pytest.CaptureFixture[str]) -> None:
     def strip(message: Message) -> Message:
         del message.content["sealed"]
         return message
 
     with pytest.raises(TooFewClients):
         sealed_run(folders, {1000 + index: strip for index in range(3)}, node_timeout=0.3)
-    assert "did not say who it is: NotSealed: the message is plain" in caplog.text
+    assert "did not say who it is: NotSealed: the message is plain" in capsys.readouterr().out
 
 
 def test_a_client_that_fails_says_so_under_seal(folders: SealedFolders) -> None:
