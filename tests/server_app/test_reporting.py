@@ -67,7 +67,7 @@ def test_everything_about_a_round_is_kept() -> None:
     assert (item.uplink_payload_bytes, item.uplink_envelope_bytes) == (2110, 15)
     assert (item.downlink_payload_bytes, item.downlink_bits_per_coordinate) == (800, 32.0)
     assert (item.update_norm, item.server_seconds, item.evaluate_seconds, item.model_version) == (2.5, 0.25, 0.5, 5)
-    assert item.seconds == pytest.approx(3, abs=1)
+    assert 2.9 < item.seconds < 60  # so long ago the round began; a busy machine adds to it
     assert item.bits_per_coordinate == 4.0  # of the accepted payload
     assert item.train_loss == 0.5
     first, second, last = item.client_results
