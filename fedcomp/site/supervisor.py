@@ -7,6 +7,7 @@ long after a site's: a program that ends is started again for as long as it take
 from __future__ import annotations
 
 import os
+import re
 import socket
 import threading
 import time
@@ -23,6 +24,7 @@ _HEALTH_SECONDS = 5.0
 _GRACE_SECONDS = 30.0
 _LONGEST_LOG = 50_000_000
 _TAIL_BYTES, _TAIL_LINES = 20_000, 3
+_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def keep_up(
     Parameters
     ----------
     say
-        Is told, in a line each, when it is up, when it stops answering and when it ended, with the log's last lines.
+        Is told, in a line each, when it is up, when it stops answering, and when it ended: with its last error, or else the
+        log's last lines.
     on_up
         Called each time it is up.
     pause
@@ -137,4 +140,8 @@ def _last_lines(log: Path, start: int) -> list[str]:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(start, size - _TAIL_BYTES))
         text = file.read().decode(errors="replace")
-    return [line.strip() for line in text.splitlines() if line.strip()][-_TAIL_LINES:] or ["(it said nothing)"]
+    lines = [line.strip() for line in _COLOURS.sub("", text).splitlines() if line.strip()]
+    # Flower says why it ends, and then at length that it does.
+    reasons = [number for number, line in enumerate(lines) if "ERROR" in line]
+    found = lines[reasons[-1] :][:_TAIL_LINES] if reasons else lines[-_TAIL_LINES:]
+    return found or ["(it said nothing)"]

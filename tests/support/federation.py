@@ -52,8 +52,9 @@ class Federation:
             with tarfile.open(self.folder.archive(name)) as archive:
                 archive.extractall(path, filter="data")
             profile = self.profile(name)
-            text = profile.read_text().replace("[coordinator]", f"{lines}\n[coordinator]\nlocal-port = {own}")
-            profile.write_text(text)
+            before, after = profile.read_text().split("\n[coordinator]\n")
+            after = after.replace("local-port = 9094", f"local-port = {own}")
+            profile.write_text(f"{before}\n{lines}\n[coordinator]\n{after}")
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def profile(self, name: str) -> Path:
@@ -71,9 +72,16 @@ class Federation:
                     [BIN / "fedcomp", *words], cwd=self.path, env=env, stdout=output, stderr=subprocess.STDOUT
                 )
         for name in names:
-            wait_for(lambda name=name: " is up, log " in self.said(name), f"start of {name}")  # type: ignore[misc]
+            self._wait_until_up(name)
         if "coordinator" in names:
             wait_for(lambda: self.said("coordinator").count("is registered as node") == len(self.names), "registration")
+
+    def _wait_until_up(self, name: str) -> None:
+        def up() -> bool:
+            assert self._processes[name].poll() is None, self.said(name)
+            return " is up, log " in self.said(name)
+
+        wait_for(up, f"start of {name}")
 
     @property
     def names(self) -> list[str]:

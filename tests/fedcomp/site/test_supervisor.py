@@ -115,6 +115,17 @@ def test_why_it_does_not_start_is_told(tmp_path: Path) -> None:
         wait_for(lambda: kept.ups == 1)
 
 
+def test_the_last_error_comes_before_what_was_said_after_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("ERROR of an earlier start\n")
+    start = log.stat().st_size
+    with log.open("a") as file:
+        file.write(
+            "INFO starting\n\x1b[91mERROR \x1b[0m: Exit Code: 305\nNo such key.\n\n[code: 2004]\nINFO bye\nINFO gone\n"
+        )
+    assert supervisor._last_lines(log, start) == ["ERROR : Exit Code: 305", "No such key.", "[code: 2004]"]
+
+
 def test_a_long_log_is_put_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "_LONGEST_LOG", 10)
     (tmp_path / "refuse").touch()
