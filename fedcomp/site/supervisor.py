@@ -68,8 +68,8 @@ def keep_up(
     Parameters
     ----------
     say
-        Is told, in a line each, when it is up, when it stops answering, and when it ended: with its last error, or else the
-        log's last lines.
+        Is told, in a line each, when it is up, when it stops answering, and when it ended: with its last error, or
+        else the log's last lines.
     on_up
         Called each time it is up.
     pause
