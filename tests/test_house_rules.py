@@ -63,7 +63,7 @@ ALLOWED: dict[str, set[str]] = {
     "fedcomp.flower.messages": BASE | {"fedcomp.downlink"},
     "fedcomp.flower.sealed": BASE | {"fedcomp.downlink", "fedcomp.flower.messages", "fedcomp.sealing"},
     "fedcomp.flower.local_run": BASE | {"fedcomp.app_bundle", "fedcomp.config", "fedcomp.flower"},
-    "fedcomp.site": BASE | {"fedcomp.site"},
+    "fedcomp.site": BASE | {"fedcomp.sealing", "fedcomp.site"},
     "fedcomp.site.supervisor": BASE | {"fedcomp.processes", "fedcomp.site"},
     "fedcomp.site.check_machine": BASE | {"fedcomp.data", "fedcomp.site"},
     "fedcomp.superlink": BASE | {"fedcomp.config", "fedcomp.processes"},

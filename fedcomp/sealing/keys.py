@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import secrets
 import tomllib
@@ -42,8 +41,7 @@ def make_key(path: Path) -> X25519PrivateKey:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         draft.touch(mode=0o600)
-        key = X25519PrivateKey.generate()
-        draft.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        draft.write_bytes(private_pem(X25519PrivateKey.generate()))
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -71,6 +69,11 @@ def load_key(path: Path) -> X25519PrivateKey:
     if not isinstance(key, X25519PrivateKey):
         raise SealingKeyError(f"{path} holds a {type(key).__name__}; sealing needs an X25519 key")
     return key
+
+
+def private_pem(key: X25519PrivateKey) -> bytes:
+    """Return a private key as PEM (PKCS #8, not encrypted)."""
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
 def public_text(key: X25519PublicKey) -> str:
@@ -119,7 +122,7 @@ def load_sites(path: Path) -> dict[str, X25519PublicKey]:
 def _public(text: object, where: str) -> X25519PublicKey:
     try:
         raw = base64.b64decode(str(text), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error, or a letter beyond ASCII
         raise SealingKeyError(f"{where}: {text!r} is not base64: {error}") from error
     if len(raw) != _PUBLIC_BYTES:
         raise SealingKeyError(f"{where}: the key has {len(raw)} bytes, a public X25519 key has {_PUBLIC_BYTES}")

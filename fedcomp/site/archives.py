@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from fedcomp.sealing.keys import SERVER_PUBLIC, SITE_KEY
 from fedcomp.site import containers, guides
 from fedcomp.site.files import FOLDER, PRIVATE
 from fedcomp.site.profile import PROFILE_FILE, CoordinatorEntry
@@ -44,13 +45,13 @@ def site_files(
         SITE_UNIT: unit,
         containers.COMPOSE_FILE: compose,
         containers.DOCKERFILE: containers.dockerfile(version, containers.DOCKERFILE),
-        "sealing/server.pub": f"{server_sealing_key}\n",
+        f"sealing/{SERVER_PUBLIC}": f"{server_sealing_key}\n",
     }
     return {
         **{path: text.encode() for path, text in texts.items()},
         coordinator.ca: ca_certificate,
         coordinator.key: supernode_key.private,
-        "sealing/sealing.key": sealing_key.private,
+        f"sealing/{SITE_KEY}": sealing_key.private,
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from fedcomp.sealing.errors import SealingKeyError
+from fedcomp.sealing.keys import SERVER_PUBLIC, SITE_KEY, load_key, load_public
 from fedcomp.site.authority import fingerprint, read_certificate
 from fedcomp.site.errors import BadCertificate, BadKey
 from fedcomp.site.files import is_private
 from fedcomp.site.findings import Finding, note, ok, wrong
 from fedcomp.site.profile import CoordinatorEntry, SiteProfile, resolve
-from fedcomp.site.sealing_keys import check_public, public_of
 from fedcomp.site.supernode_keys import read_private_key
 
 _SOON = timedelta(days=30)
@@ -61,15 +62,15 @@ def _sealing(profile: SiteProfile, path: Path) -> Finding:
     if profile.sealing is None:
         return note(what, "off: site.toml names no sealing folder, so messages may travel unsealed (TLS alone)")
     folder = resolve(path, profile.sealing)
-    private, public = folder / "sealing.key", folder / "server.pub"
+    private = folder / SITE_KEY
     try:
-        public_of(private.read_bytes())
-        check_public(public.read_text(encoding="utf-8"))
-        return _exposed(what, private) or ok(what, f"on, keys in {folder}")
-    except OSError as error:
-        return wrong(what, f"{error.filename} cannot be read: {error.strerror}; {_IN_ARCHIVE}?")
-    except (BadKey, UnicodeDecodeError) as error:
-        return wrong(what, f"{folder}: {error}; take the folder out of the site's archive again")
+        exposed = _exposed(what, private) if private.exists() else None
+        if exposed is None:
+            load_key(private)
+            load_public(folder / SERVER_PUBLIC)
+        return exposed or ok(what, f"on, keys in {folder}")
+    except SealingKeyError as error:
+        return wrong(what, f"{error}; take the folder out of the site's archive again")
 
 
 def _exposed(what: str, file: Path) -> Finding | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from fedcomp.sealing.keys import SITES
 from fedcomp.site.errors import BadFederation, UnknownSiteName
 from fedcomp.site.files import write_private
 
@@ -180,7 +181,7 @@ class FederationFolder:
         """Write ``federation.toml`` and the list of sealing keys; raises NotWritten."""
         write_private(self.settings, _toml(federation).encode(), replace=replace)
         keys = "".join(f'{name} = "{site.sealing_key}"\n' for name, site in federation.active.items())
-        write_private(self.sealing / "sites.toml", f"[sites]\n{keys}".encode(), replace=replace)
+        write_private(self.sealing / SITES, f"[sites]\n{keys}".encode(), replace=replace)
 
 
 def _toml(federation: Federation) -> str:

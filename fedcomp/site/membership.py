@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import fedcomp
+from fedcomp.sealing.keys import SERVER_KEY, load_key, public_text
 from fedcomp.site import guides
 from fedcomp.site.archives import pack, site_files
 from fedcomp.site.errors import SiteExists, SiteRevoked
@@ -14,7 +15,7 @@ from fedcomp.site.federation import Federation, FederationFolder, SiteEntry
 from fedcomp.site.files import write_private
 from fedcomp.site.names import check_name
 from fedcomp.site.profile import CoordinatorEntry
-from fedcomp.site.sealing_keys import create_sealing_key, public_of
+from fedcomp.site.sealing_keys import create_sealing_key
 from fedcomp.site.supernode_keys import create_supernode_key
 
 
@@ -80,7 +81,7 @@ def with_site(
         ca_certificate=authority,
         supernode_key=supernode,
         sealing_key=sealing,
-        server_sealing_key=public_of((folder.sealing / "server.key").read_bytes()),
+        server_sealing_key=public_text(load_key(folder.sealing / SERVER_KEY).public_key()),
     )
     write_private(folder.archive(name), pack(name, files, now=now), replace=replace)
     write_private(folder.supernode_key(name), supernode.public, replace=replace)

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 import fedcomp
+from fedcomp.sealing.keys import SERVER_KEY
 from fedcomp.site import containers, guides, proxy, units
 from fedcomp.site.archives import PROGRAMS
 from fedcomp.site.authority import AUTHORITY_DAYS, SERVER_DAYS, check_host, create_authority, issue_server
@@ -103,7 +104,7 @@ def create_federation(
         (folder.ca_certificate, authority.certificate_pem()),
         (folder.server_key, server.key_pem()),
         (folder.server_certificate, server.certificate_pem()),
-        (folder.sealing / "server.key", sealing.private),
+        (folder.sealing / SERVER_KEY, sealing.private),
     ):
         write_private(file, data, replace=force)
     for name in names:

@@ -30,14 +30,14 @@ def test_three_sites_with_their_own_budgets_train_on_while_one_is_killed(federat
     )
     run = federation.flwr_run(settings)
     try:
-        wait_for(lambda: "round 1:" in federation.log("coordinator") or run.poll() is not None, "the first round", 300)
-        assert run.poll() is None, (federation.path / "run.out").read_text()
+        wait_for(lambda: "round 1:" in federation.run_output or run.poll() is not None, "the first round", 300)
+        assert run.poll() is None, federation.run_output
         federation.kill("flower-supernode", "bank")
-        assert run.wait(500) == 0, (federation.path / "run.out").read_text()
+        assert run.wait(500) == 0, federation.run_output
     finally:
         run.kill()
     found = federation.record()
-    assert (found["status"], found["rounds_done"]) == ("completed", 8), (federation.path / "run.out").read_text()
+    assert (found["status"], found["rounds_done"]) == ("completed", 8), federation.run_output
     assert "the SuperNode ended with status -9" in federation.said("bank")
 
     seen: dict[str, list[tuple[str, float | None]]] = {}
@@ -68,8 +68,8 @@ def test_a_killed_superlink_is_back_and_knows_its_sites(federation: Federation) 
         f"task='{TASK}' sealing='on' min-clients=1 min-replies=1 num-server-rounds=1 device='cpu' node-timeout=200.0"
     )
     try:
-        assert run.wait(400) == 0, (federation.path / "run.out").read_text()
+        assert run.wait(400) == 0, federation.run_output
     finally:
         run.kill()
     found = federation.record()
-    assert (found["status"], found["rounds_done"]) == ("completed", 1), (federation.path / "run.out").read_text()
+    assert (found["status"], found["rounds_done"]) == ("completed", 1), federation.run_output

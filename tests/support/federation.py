@@ -90,10 +90,11 @@ class Federation:
     def said(self, name: str) -> str:
         return (self.path / f"{name}.out").read_text()
 
-    def log(self, name: str) -> str:
-        if name == "coordinator":
-            return (self.folder.state / "superlink.log").read_text(errors="replace")
-        return (self.path / name / "state" / "supernode.log").read_text(errors="replace")
+    @property
+    def run_output(self) -> str:
+        """What all runs' server apps said so far."""
+        path = self.path / "run.out"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def flwr_run(self, settings: str) -> subprocess.Popen[bytes]:
         """Submit a run, as the guide says."""

@@ -84,6 +84,7 @@ def test_a_key_that_everybody_can_read_is_refused(tmp_path: Path) -> None:
         ("", "has 0 bytes"),
         ("AAAA", "has 3 bytes, a public X25519 key has 32"),
         ("not base64!", "is not base64"),
+        ("ключ", "is not base64"),
     ],
 )
 def test_public_keys_that_cannot_be_used_are_refused(tmp_path: Path, text: str, says: str) -> None:

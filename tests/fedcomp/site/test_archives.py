@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from fedcomp.sealing.keys import load_key, public_text
 from fedcomp.site.federation import FederationFolder
 from fedcomp.site.profile import read_profile
-from fedcomp.site.sealing_keys import public_of
 from fedcomp.site.supernode_keys import read_private_key
 from tests.fedcomp.site.conftest import NAMES
 
@@ -68,10 +68,10 @@ def test_no_archive_holds_a_secret_of_anybody_else(folder: FederationFolder, unp
 
 
 def test_a_site_has_the_keys_that_the_coordinator_expects(folder: FederationFolder, unpacked: Path) -> None:
-    server = public_of((folder.sealing / "server.key").read_bytes())
+    server = public_text(load_key(folder.sealing / "server.key").public_key())
     for name, site in folder.load().sites.items():
         mine = unpacked / name
-        assert public_of((mine / "sealing" / "sealing.key").read_bytes()) == site.sealing_key
+        assert public_text(load_key(mine / "sealing" / "sealing.key").public_key()) == site.sealing_key
         assert (mine / "sealing" / "server.pub").read_text() == f"{server}\n"
         assert (mine / "ca.crt").read_bytes() == folder.ca_certificate.read_bytes()
         private = read_private_key((mine / "supernode.key").read_bytes())

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from flwr.cli.flower_config import read_superlink_connection
 
+from fedcomp.sealing.keys import load_key, public_text
 from fedcomp.site.authority import Certified, hosts_of
 from fedcomp.site.errors import BadHost, BadSiteName, NotWritten
 from fedcomp.site.federation import FederationFolder
-from fedcomp.site.sealing_keys import public_of
 from fedcomp.site.setup import Plan, create_federation
 
 HOSTS = ("fl.example.org", "192.0.2.7")
@@ -61,7 +61,7 @@ def test_the_list_of_sealing_keys_is_that_of_the_sites(folder: FederationFolder)
     listed = tomllib.loads((folder.sealing / "sites.toml").read_text())
     assert listed == {"sites": {name: site.sealing_key for name, site in folder.load().sites.items()}}
     assert list(listed["sites"]) == ["hospital", "bank", "factory"]
-    assert public_of((folder.sealing / "server.key").read_bytes())
+    assert public_text(load_key(folder.sealing / "server.key").public_key())
 
 
 def test_flower_reads_the_connection(folder: FederationFolder, monkeypatch: pytest.MonkeyPatch) -> None:
